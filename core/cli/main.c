@@ -1,0 +1,48 @@
+/* main -- lab: the table of commands, and nothing else. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/str.h"
+#include "cli/cmd.h"
+
+#define LAB_VERSION "0.1"
+
+static const struct cmd command[] = {
+    { "run", "FILE.ini", "do what is missing of an experiment, then print the answer", "lab run experiments/extrapolate.ini", cmd_run, 0 },
+    { "plan", "FILE.ini", "show the runs of an experiment and what is missing", "lab plan experiments/extrapolate.ini --set train.steps=500", cmd_plan, 0 },
+    { "results", "[FILE.ini]", "print the answer again", "lab results experiments/extrapolate.ini", cmd_results, 0 },
+    { "query", "SQL|@NAME", "ask the database, read-only", "lab query @compare_encoders", cmd_query, 0 },
+    { "list", "", "list encoders and tasks, and where they come from", "lab list", cmd_list, 0 },
+    { "info", "NAME", "describe an encoder or a task and its options", "lab info rope", cmd_info, 0 },
+    { "sample", "TASK", "print examples, the very ones that training sees", "lab sample reverse --length 8 -n 5 --seed 0", cmd_sample, 0 },
+    { "work", "", "a worker: one job on standard input", "", cmd_work, 1 },
+};
+enum { N_COMMAND = sizeof command / sizeof *command };
+
+static void print_help(void)
+{
+    printf("lab %s: does this positional encoding still work past the training length?\n\nusage: lab COMMAND ...\n\n", LAB_VERSION);
+    for (int i = 0; i < N_COMMAND; i++)
+        if (!command[i].hidden) printf("  %-9s %s\n", command[i].name, command[i].summary);
+    printf("\n`lab COMMAND --help` tells more, with an example.  A first one:\n  lab run experiments/extrapolate.ini\n");
+}
+
+static int unknown(const char *name)
+{
+    const char *names[N_COMMAND + 1] = { NULL };
+    for (int i = 0, n = 0; i < N_COMMAND; i++) if (!command[i].hidden) names[n++] = command[i].name;
+    const char *near = str_nearest(name, names);
+    fprintf(stderr, "lab: unknown command '%s'%s%s%s; see `lab --help`\n", name, near ? ": did you mean '" : "",
+            near ? near : "", near ? "'?" : "");
+    return EXIT_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) return print_help(), EXIT_USAGE;
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return print_help(), EXIT_DONE;
+    if (!strcmp(argv[1], "--version")) return printf("lab %s\n", LAB_VERSION), EXIT_DONE;
+    for (int i = 0; i < N_COMMAND; i++)
+        if (!strcmp(argv[1], command[i].name)) return command[i].run(&command[i], argc - 1, argv + 1);
+    return unknown(argv[1]);
+}

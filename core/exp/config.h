@@ -1,0 +1,61 @@
+/* config -- the complete, typed configuration of one run, and its identity.
+ *
+ * run_key is the SHA-256 of the canonical JSON: every effective option of the model,
+ * the training, the task (with its version) and the encoder, sorted, floats in their
+ * shortest exact spelling.  [eval] and [experiment] are not in it: they do not change
+ * what is trained.
+ */
+#ifndef LAB_EXP_CONFIG_H
+#define LAB_EXP_CONFIG_H
+#include "abi/lab_task.h"
+#include "exp/conf.h"
+#include "host/option.h"
+#include "host/plugin.h"
+#include "nn/model.h"
+#include "nn/optim.h"
+
+struct train_options {
+    struct option_range length;      /* drawn anew each step when lo < hi */
+    int32_t steps, batch;
+    double  lr, beta1, beta2, eps, weight_decay, clip;
+    int32_t warmup, schedule;        /* OPTIM_CONSTANT, OPTIM_COSINE */
+    int32_t log_every;               /* steps a point of the loss curve averages over; not in run_key */
+};
+struct eval_options {                /* none of it is in run_key */
+    struct option_list lengths;
+    int32_t sequences;               /* of the final evaluation, per length */
+    int32_t every;                   /* steps between evaluations during training; 0 = none */
+    int32_t every_sequences;         /* of those, per length */
+    int32_t seed;                    /* of the evaluation data, one set for all runs */
+};
+struct run_config {
+    struct model_options model;
+    struct train_options train;
+    struct eval_options  eval;
+    int64_t seed;                    /* 0 .. 2^31-1 */
+    const struct lab_encoder *encoder; void *encoder_self; int encoder_ready;  /* ready: init done, fini owed */
+    const struct lab_task *task;       void *task_self;    int task_ready;
+    const struct plugin_file *encoder_file, *task_file;
+    struct lab_task_info task_info;
+    struct lab_dims dims;            /* n_layer.. filled; train_len, max_len in tape positions */
+    char key[HASH_HEX];              /* identity of the run */
+    char variant[HASH_HEX];          /* of everything but encoder (with its options), task and seed: pairs runs */
+    char task_key[HASH_HEX];         /* of the task, its version and options: names data and ceilings */
+    char *json;                      /* canonical */
+    char *settings;                  /* the run as text, "[section]\nkey = value\n": config_build gives the same run back */
+};
+
+/* The tables of the host's sections, for `lab info` and for --help. */
+extern const struct lab_option config_model_table[], config_train_table[], config_eval_table[];
+
+/* One run from its entries: sections run (encoder, task, seed), model, train, eval, encoder.NAME, task.NAME.
+ * Sections of encoders and tasks that this run does not use are checked and otherwise ignored.
+ * Validates everything and calls both init functions.  On failure nothing is left to free. */
+int  config_build(struct run_config *, const struct conf_entry *entry, size_t n, const struct registry *, struct lab_err *err);
+void config_free(struct run_config *);
+
+/* Tokens on the tape for an example of this length. */
+int  config_tape(const struct run_config *, int length);
+/* What the model of this run needs; batch sizes for training and evaluation. */
+void config_model_setup(const struct run_config *, struct model_setup *out);
+#endif

@@ -1,0 +1,23 @@
+/* train -- one run from its configuration to its records: training, evaluation, weights.
+ *
+ * Emits records and writes the weights file; knows nothing of processes or databases.
+ */
+#ifndef LAB_EXP_TRAIN_H
+#define LAB_EXP_TRAIN_H
+#include <signal.h>
+#include "exp/config.h"
+#include "exp/record.h"
+
+struct train_job {
+    const struct run_config *config;
+    const char *weights;             /* safetensors: written by training, read by evaluation */
+    const struct record_sink *sink;
+    const volatile sig_atomic_t *stop;   /* nonzero: finish the step and return TRAIN_STOPPED; may be NULL */
+};
+enum train_status { TRAIN_DONE, TRAIN_STOPPED, TRAIN_FAILED };   /* FAILED: reason in err */
+
+/* Trains, then evaluates at config->eval.lengths (split test) and emits DONE. */
+enum train_status train_run(const struct train_job *, struct lab_err *err);
+/* Evaluates kept weights at config->eval.lengths (split test), step = train.steps, and emits DONE. */
+enum train_status train_evaluate(const struct train_job *, struct lab_err *err);
+#endif

@@ -1,0 +1,21 @@
+/* sched -- the supervisor: gives each missing run to a worker process and enters what comes back.
+ *
+ * Workers are exec'd copies of this program without any database handle; a worker
+ * that fails costs its own run alone.
+ */
+#ifndef LAB_RUN_SCHED_H
+#define LAB_RUN_SCHED_H
+#include "exp/sweep.h"
+#include "store/store.h"
+
+struct sched_options {
+    int jobs;                        /* workers at once; 0 = the number of cores */
+    int quiet;                       /* no progress at all */
+};
+struct sched_report { int total, already, done, failed, interrupted; };
+/* What the plan still needs, per run, without starting anything (lab plan). */
+enum sched_need { SCHED_NOTHING, SCHED_TRAIN, SCHED_EVALUATE };
+int sched_need(struct store *store_or_null, const struct run_config *, enum sched_need *, struct option_list *lengths, struct lab_err *err);
+/* Runs the sweep. 0, or -1 with a database error; report->interrupted says that a signal ended it. */
+int sched_run(struct store *, const struct sweep *, const struct sched_options *, struct sched_report *, struct lab_err *err);
+#endif

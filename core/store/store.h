@@ -1,0 +1,62 @@
+/* store -- the results database, and the only code that knows SQLite.
+ *
+ * One file; one writer, the supervisor.  Opening checks what the file is (application
+ * id, schema version, writability, file system) and says what to do when it is not ours.
+ * All functions return 0, or -1 with a message in err that starts with the database's path.
+ */
+#ifndef LAB_STORE_STORE_H
+#define LAB_STORE_STORE_H
+#include "base/hash.h"
+#include "exp/record.h"
+
+struct store;
+enum store_mode { STORE_WRITE,       /* creates the file and its folder when missing */
+                  STORE_READ };      /* must exist; never changes a byte */
+int  store_open(struct store **, const char *path, enum store_mode, struct lab_err *err);
+void store_close(struct store *);
+const char *store_path(const struct store *);
+
+/* A write transaction; the scheduler commits about every second or 1000 records. */
+int store_begin(struct store *, struct lab_err *err);
+int store_commit(struct store *, struct lab_err *err);
+
+/* ---- the plan ---- */
+int store_put_sweep(struct store *, const char *ini_sha256, const char *name, const char *question, const char *path,
+                    const char *text, int64_t *sweep_id, struct lab_err *err);
+struct store_run { const char *key, *encoder, *task, *variant, *task_key, *config; int64_t seed; int64_t parameters; };
+int store_put_run(struct store *, const struct store_run *, int64_t *run_id, struct lab_err *err);   /* the old one if there */
+int store_put_cell(struct store *, int64_t sweep_id, int64_t ordinal, int64_t run_id, const char *label, struct lab_err *err);
+
+enum store_state { STORE_PENDING, STORE_RUNNING, STORE_DONE, STORE_FAILED, STORE_INTERRUPTED };
+struct store_status { enum store_state state; char reason[512]; double active_s; int64_t attempt_id; };
+/* The state of a run by key; PENDING if the database has never heard of it. */
+int store_run_status(struct store *, const char *run_key, struct store_status *, struct lab_err *err);
+/* Is there a final test evaluation of the done attempt at this length with at least n sequences? *yes 1 or 0. */
+int store_has_eval(struct store *, const char *run_key, int length, int64_t n, int *yes, struct lab_err *err);
+/* Mean milliseconds a step over done attempts of this task/variant, 0 if none: for the expected time. */
+int store_step_ms(struct store *, const char *variant, double *ms, struct lab_err *err);
+
+/* ---- an attempt ---- */
+int store_put_env(struct store *, const char *json, int64_t *env_id, struct lab_err *err);
+int store_attempt_begin(struct store *, int64_t run_id, int64_t env_id, int64_t pid, int64_t *attempt_id, struct lab_err *err);
+/* Enters METRIC, EVAL, EVAL_POSITION, UNTRAINED, ARTIFACT and (attempt_id ignored) CEILING records. */
+int store_put_record(struct store *, int64_t attempt_id, const struct record *, struct lab_err *err);
+struct store_end { const char *status, *reason, *result_sha256; int64_t active_ns, last_step; int exit_code, term_signal; };
+int store_attempt_end(struct store *, int64_t attempt_id, const struct store_end *, struct lab_err *err);
+
+/* Ceilings are cached by task_key and length: *found 1 or 0. */
+int store_ceiling(struct store *, const char *task_key, int length, int *found, double *value, double *error, struct lab_err *err);
+int store_put_ceiling(struct store *, const char *task_key, const char *task, const struct record *, struct lab_err *err);
+
+/* ---- reading: any single SELECT, row by row ---- */
+enum store_type { STORE_NULL, STORE_INTEGER, STORE_REAL, STORE_TEXT };
+struct store_value { enum store_type type; int64_t integer; double real; const char *text; };
+struct store_rows {
+    int (*header)(void *ctx, int n, const char *const *name);        /* once, before the first row; may be NULL */
+    int (*row)(void *ctx, int n, const struct store_value *value);   /* nonzero stops */
+    void *ctx;
+};
+/* Values for ?1, ?2 ... as text; read-only statements alone are accepted; seconds limits the time, 0 = none. */
+int store_query(struct store *, const char *sql, const char *const *args, int n_args, double seconds,
+                const struct store_rows *, struct lab_err *err);
+#endif

@@ -1,0 +1,22 @@
+#!/bin/sh
+# deps.sh -- install the Debian packages that are missing, and only those.
+# Refuses to guess on a system without apt: it names the packages and stops.
+set -eu
+packages="gcc libc6-dev libopenblas-dev libsqlite3-dev libinih-dev libcmocka-dev libmd-dev sqlite3"
+have() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
+
+if ! command -v apt-get >/dev/null 2>&1; then
+    echo "make deps: no apt-get on this system; install what your system calls: $packages" >&2
+    exit 1
+fi
+missing=
+for p in $packages; do have "$p" || missing="$missing $p"; done
+[ -n "$missing" ] || { echo "make deps: nothing is missing"; exit 0; }
+as_root=
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null 2>&1 || { echo "make deps: needs root or sudo to install:$missing" >&2; exit 1; }
+    as_root=sudo
+fi
+echo "make deps: installing$missing"
+$as_root apt-get update -qq
+$as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >/dev/null
