@@ -61,6 +61,7 @@ struct model_batch {
 };
 
 struct model_state;                  /* workspace: model.c's own */
+struct kern;                         /* nn/kern.h */
 struct model {
     struct model_setup setup;
     struct model_param *param;
@@ -69,6 +70,7 @@ struct model {
     size_t  frozen;
     lab_real *logits;                /* [B,T,V] of the last forward */
     lab_real *hidden;                /* [B,T,d] what the head reads, of the last forward */
+    const struct kern *kern;         /* for this CPU */
     struct model_state *state;
     struct arena arena;
 };
@@ -84,6 +86,6 @@ int  model_count(const struct model_setup *, size_t *trained, struct lab_err *er
 void model_forward(struct model *, const struct model_batch *, int train, uint32_t step);
 /* Mean cross-entropy over scored positions of the last forward, nat/token (weighted by batch->weight). */
 double model_loss(struct model *, const struct model_batch *);
-/* After a training forward: fills every grad (overwriting) and returns the loss as model_loss would. */
+/* After a training forward: fills every grad (overwriting) and returns the loss as model_loss would.  Uses up the logits. */
 double model_backward(struct model *, const struct model_batch *);
 #endif
