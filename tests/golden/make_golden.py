@@ -20,13 +20,14 @@ from torch import nn
 from torch.nn import functional as F
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-D, HEADS, LAYERS, D_FF, VOCAB_IN, VOCAB_OUT, B, T, STEPS = 8, 2, 2, 16, 7, 5, 3, 5, 10
+D, HEADS, LAYERS, D_FF, VOCAB_IN, VOCAB_OUT, STEPS = 8, 2, 2, 16, 7, 5, 10
 LR, BETAS, EPS, DECAY, CLIP = 1e-2, (0.9, 0.999), 1e-8, 0.1, 1.0
 EPS_NORM = 1e-5
 
 TOKEN = [[1, 4, 0, 4, 2], [3, 3, 5, 0, 1], [5, 2, 4, 1, 3]]         # token 6 never occurs: its gradient is 0
 TARGET = [[2, 0, -1, 4, 1], [-1, 3, 3, 0, 2], [4, 1, 2, -1, 0]]    # -1: not scored
 ROW = [0, 1, 2, 3, 4]
+LONG = 150                                                         # tokens, for attention that works through keys in parts
 
 # name: encoder, its options, and what differs from the defaults of `settings` below.
 CASES = {
@@ -50,6 +51,8 @@ CASES = {
     "positions-gaps-rope": dict(encoder="rope", position=[1000, 1001, 1005, 1017, 1100]),
     "positions-rows-t5": dict(encoder="t5", position=[[1000, 1001, 1005, 1017, 1100], [0, 1, 2, 3, 4], [7, 9, 12, 13, 40]]),
     "positions-rows-rope": dict(encoder="rope", causal=True, position=[[1000, 1001, 1005, 1017, 1100], [0, 1, 2, 3, 4], [7, 9, 12, 13, 40]]),
+    "long-t5": dict(encoder="t5", causal=True, long=True),
+    "long-rope": dict(encoder="rope", long=True, key_ok=[[i % 7 != 2 and i < 140 for i in range(LONG)]]),
     "positions-rows-learned": dict(encoder="learned", position=[[0, 1, 2, 3, 4], [3, 4, 5, 6, 7], [1, 2, 4, 5, 7]]),
 }
 OPTIONS = {                                                       # written out in full, so that no default is relied on
@@ -62,8 +65,11 @@ OPTIONS = {                                                       # written out 
 
 
 def settings(case):
-    defaults = dict(causal=False, norm="post", norm_type="layernorm", activation="relu", tied=False, embed_scale="sqrt_d",
-                    schedule="constant", warmup=0, position=ROW, key_ok=None, weight=False, keep=8)
+    defaults = dict(token=TOKEN, target=TARGET, causal=False, norm="post", norm_type="layernorm", activation="relu", tied=False, embed_scale="sqrt_d",
+                    schedule="constant", warmup=0, position=ROW, key_ok=None, weight=False, long=False, keep=6)
+    if case.get("long"):
+        defaults["position"] = list(range(LONG))
+        defaults["token"], defaults["target"] = ([[(i * i * k + i // 3) % n for i in range(LONG)]] for k, n in ((3, 7), (2, 5)))
     return {**defaults, **case, "options": {**OPTIONS[case["encoder"]], **case.get("options", {})}}
 
 
@@ -163,13 +169,15 @@ class Model(nn.Module):
         self.table = nn.Parameter(torch.zeros(shape)) if shape else None
 
     def named(self):                       # by lab's names
-        name = lambda n: n.replace("stack.", "") if n != "table" else "encoder.table"
+        own = "encoder.bias" if self.s["encoder"] == "t5" else "encoder.table"
+        name = lambda n: n.replace("stack.", "") if n != "table" else own
         return {name(n): p for n, p in self.named_parameters()}   # a shared tensor is listed once, as the embedding's
 
     def forward(self, token, position, key_ok):                   # [B,T] each
         s, o = self.s, self.s["options"]
         x = self.embedding(token) * (math.sqrt(D) if s["embed_scale"] == "sqrt_d" else 1)
-        mask = torch.zeros(B, HEADS, T, T)
+        batch, length = token.shape
+        mask = torch.zeros(batch, HEADS, length, length)
         if s["encoder"] == "sinusoidal":
             x = x + sinusoidal(position, o["base"], o["layout"])
         elif s["encoder"] == "learned":
@@ -182,9 +190,9 @@ class Model(nn.Module):
             for layer in self.stack.layers:
                 layer.self_attn.turn = lambda y: rotate(y, position, o["base"], o["pairs"], o["fraction"])
         if s["causal"]:
-            mask = mask + torch.full((T, T), -math.inf).triu(1)
+            mask = mask + torch.full((length, length), -math.inf).triu(1)
         padding = None if key_ok is None else key_ok == 0
-        return self.head(self.stack(x, mask.reshape(B * HEADS, T, T), padding))
+        return self.head(self.stack(x, mask.reshape(batch * HEADS, length, length), padding))
 
 
 def loss_of(logits, target, weight):       # mean over scored positions
@@ -208,8 +216,8 @@ def clip(parameters):                      # by global norm (Pascanu et al. 2013
     return norm.item()
 
 
-def decays(name, p):                       # matrices, embeddings and encoder tables do; biases and norms do not
-    return p.dim() >= 2
+def decays(name, p):                       # matrices and embeddings do; biases, T5's too, and norms do not
+    return p.dim() >= 2 and name != "encoder.bias"
 
 
 # ---- one case ----
@@ -230,12 +238,12 @@ def run(s, shared, by_hand):
             if name not in shared or shared[name].shape != p.shape:
                 own[name] = start_weight(name, p.shape)
             p.copy_(own.get(name, shared.get(name)))
-    token, target = torch.tensor(TOKEN), torch.tensor(TARGET)
-    position = torch.tensor(s["position"]).expand(B, T)
-    key_ok = None if s["key_ok"] is None else torch.tensor(s["key_ok"])
+    token, target = torch.tensor(s["token"]), torch.tensor(s["target"])
+    position = torch.tensor(s["position"]).expand(token.shape)
+    key_ok = None if s["key_ok"] is None else torch.tensor(s["key_ok"]).int()
     if key_ok is not None:
         target = target.masked_fill(key_ok == 0, -1)
-    weight = (torch.arange(B * T).reshape(B, T) % 4 + 1) / 4 if s["weight"] else torch.ones(B, T)
+    weight = (torch.arange(token.numel()).reshape(token.shape) % 4 + 1) / 4 if s["weight"] else torch.ones(token.shape)
 
     groups = [dict(params=[p for n, p in named.items() if decays(n, p) == yes], weight_decay=DECAY * yes) for yes in (True, False)]
     optimiser = torch.optim.AdamW(groups, lr=LR, betas=BETAS, eps=EPS)
@@ -257,7 +265,7 @@ def run(s, shared, by_hand):
             group["lr"] = learning_rate(s, step)
         optimiser.step()
     losses.append(loss_of(model(token, position, key_ok), target, weight).item())
-    return dict(own=own, logits=first_logits, losses=losses, norms=norms, gradient=gradient, target=target,
+    return dict(own=own, token=token, key_ok=key_ok, logits=first_logits, losses=losses, norms=norms, gradient=gradient, target=target,
                 weight=weight, end={n: p.detach() for n, p in named.items()})
 
 
@@ -298,12 +306,14 @@ def write(name, s, r):
     with open(os.path.join(FOLDER, name + ".txt"), "w") as out:
         out.write("".join(f"{k} : {v}\n" for k, v in words))
         out.write(line("pos", s["position"]) + line("target", r["target"]))
-        if s["key_ok"]:
-            out.write(line("key_ok", s["key_ok"]))
+        if s["long"]:
+            out.write(line("token", r["token"]))
+        if r["key_ok"] is not None:
+            out.write(line("key_ok", r["key_ok"]))
         if s["weight"]:
             out.write(line("weight", r["weight"]))
         out.write("".join(line("start." + n, w) for n, w in r["own"].items()))
-        out.write(line("logits", r["logits"]) + line("losses", r["losses"]) + line("norms", r["norms"]))
+        out.write(line("logits", r["logits"], 80, 40) + line("losses", r["losses"]) + line("norms", r["norms"]))
         out.write("".join(line("grad." + n, g, s["keep"], 36) for n, g in r["gradient"].items()))
         out.write("".join(line("end." + n, w, 6, 36) for n, w in r["end"].items()))
 
