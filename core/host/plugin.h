@@ -14,11 +14,12 @@
 #include "base/hash.h"
 
 struct plugin_file {                 /* one file that was looked at */
-    char *path;
+    char *path;                      /* resolved: absolute, no links */
     const struct lab_plugin *plugin; /* NULL if refused */
     char  refusal[512];              /* "" or one line: what was found, what was expected, what to do */
     char  sha256[HASH_HEX];          /* of the file */
     int   given;                     /* named by the user: a refusal is an error, not a note */
+    int   place;                     /* which part of the search path it is from */
 };
 enum plugin_kind { PLUGIN_ENCODER, PLUGIN_TASK };
 struct plugin_entry {                /* one encoder or task */
