@@ -55,20 +55,19 @@ INLINE real lane_sum(vec x)
 /* ---- exp and erf of a vector ---- */
 
 #if defined(__x86_64__)
-#ifdef LAB_REAL_DOUBLE
 #define MVEC(letter, lanes, f) PASTE(PASTE(_ZGV, letter), PASTE(N, PASTE(lanes, PASTE(v_, f))))
+#ifdef LAB_REAL_DOUBLE
 #define LANES_64 8
 #define LANES_32 4
 #define LANES_16 2
 #define EXP exp
 #define ERF erf
 #else
-#define MVEC(letter, lanes, f) PASTE(PASTE(_ZGV, letter), PASTE(N, PASTE(lanes, PASTE(v_, PASTE(f, f)))))
 #define LANES_64 16
 #define LANES_32 8
 #define LANES_16 4
-#define EXP exp
-#define ERF erf
+#define EXP expf
+#define ERF erff
 #endif
 #if VB == 64
 #define VEC_EXP MVEC(e, LANES_64, EXP)

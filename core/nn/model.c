@@ -214,18 +214,21 @@ static void place_params(struct model *m, struct list *l)
         }
 }
 
+static void plan_tables(struct space *s, struct arena *arena, int L)
+{
+    real ***by_layer[] = { &s->qkv, &s->lse, &s->att, &s->pre, &s->act }, ***by_join[] = { &s->out, &s->xhat, &s->rstd };
+    for (int k = 0; k < 5; k++) *by_layer[k] = arena_take(arena, (size_t)L * sizeof(real *));
+    for (int k = 0; k < 3; k++) *by_join[k] = arena_take(arena, (size_t)(2 * L + 1) * sizeof(real *));
+}
+
 static void plan_space(struct model *m, struct space *s, struct arena *arena, int B, int N, int longest, int train)
 {
     const struct model_options *o = &m->setup.options;
     size_t n = (size_t)N, d = (size_t)o->d_model, f = (size_t)o->d_ff, wide = o->activation == MODEL_SWIGLU ? 2 * f : f;
     int L = o->layers, sets = train ? L : 1, joins = 2 * L + 1;
 #define TAKE(count) arena_take(arena, (count) * sizeof(real))
-    s->out = arena_take(arena, joins * sizeof *s->out);
-    s->xhat = arena_take(arena, joins * sizeof *s->xhat);
-    s->rstd = arena_take(arena, joins * sizeof *s->rstd);
     real ***by_layer[] = { &s->qkv, &s->lse, &s->att, &s->pre, &s->act };
     size_t size[] = { 3 * n * d, n * (size_t)o->heads, n * d, n * wide, n * f };
-    for (int k = 0; k < 5; k++) *by_layer[k] = arena_take(arena, L * sizeof(real *));
     for (int i = 0; i < sets; i++)
         for (int k = 0; k < 5; k++) {
             if ((k == 1 && !train) || (k == 4 && o->activation == MODEL_RELU)) continue;     /* relu works in place: act is pre */
@@ -255,6 +258,8 @@ static void plan(struct model *m, struct list *l, struct arena *arena)
     const struct model_setup *s = &m->setup;
     struct model_state *st = m->state;
     plan_params(m, l, arena);
+    plan_tables(&st->train, arena, s->options.layers);
+    plan_tables(&st->infer, arena, s->options.layers);
     size_t mark = arena->used, end;
     if (s->train_batch > 0) plan_space(m, &st->train, arena, s->train_batch, s->train_batch * s->train_len, s->train_len, 1);
     end = arena->used;
