@@ -14,6 +14,7 @@ enum { ROWS_MAX = 256, CHOICES_MAX = 64, CHOICES_TEXT = 512 };
 
 struct type {
     int32_t id;
+    const char *name;                /* for `lab info` */
     const char *kind;                /* what a value is, in a message in front of its domain */
     uint32_t size, align;            /* of the value in *self */
     int  (*parse)(const struct lab_option *, void *at, const char *text, struct lab_err *);
@@ -328,13 +329,13 @@ static void domain_list(struct str *out, const struct lab_option *row)
 
 #define OF(T) sizeof(T), _Alignof(T)
 static const struct type types[] = {
-    { LAB_T_INT, "a whole number, ", OF(int32_t), parse_int, print_int, print_int, domain_int },
-    { LAB_T_REAL, "a number, ", OF(double), parse_real, print_real, print_real, domain_real },
-    { LAB_T_BOOL, "", OF(int32_t), parse_bool, print_bool, json_bool, domain_bool },
-    { LAB_T_ENUM, "", OF(int32_t), parse_enum, print_enum, json_enum, domain_enum },
-    { LAB_T_STR, "", OF(const char *), parse_text, print_text, json_text, domain_text },
-    { OPTION_RANGE, "", OF(struct option_range), parse_range, print_range, json_range, domain_range },
-    { OPTION_LIST, "", OF(struct option_list), parse_list, print_list, json_list, domain_list },
+    { LAB_T_INT, "int", "a whole number, ", OF(int32_t), parse_int, print_int, print_int, domain_int },
+    { LAB_T_REAL, "real", "a number, ", OF(double), parse_real, print_real, print_real, domain_real },
+    { LAB_T_BOOL, "bool", "", OF(int32_t), parse_bool, print_bool, json_bool, domain_bool },
+    { LAB_T_ENUM, "enum", "", OF(int32_t), parse_enum, print_enum, json_enum, domain_enum },
+    { LAB_T_STR, "text", "", OF(const char *), parse_text, print_text, json_text, domain_text },
+    { OPTION_RANGE, "range", "", OF(struct option_range), parse_range, print_range, json_range, domain_range },
+    { OPTION_LIST, "list", "", OF(struct option_list), parse_list, print_list, json_list, domain_list },
 };
 #undef OF
 
@@ -378,6 +379,7 @@ void option_print_json(struct str *out, const struct lab_option *row, const void
     type_of(row)->print_json(out, row, place(row, self));
 }
 
+const char *option_type(const struct lab_option *row) { return type_of(row)->name; }
 void option_print_domain(struct str *out, const struct lab_option *row) { type_of(row)->domain(out, row); }
 
 /* ---- a whole table ---- */

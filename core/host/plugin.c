@@ -381,8 +381,7 @@ void registry_free(struct registry *r)
 
 /* ---- finding ---- */
 
-/* A refused file that bears the name: most likely what was meant. */
-static const struct plugin_file *find_refused(const struct registry *r, const char *name)
+const struct plugin_file *registry_refused(const struct registry *r, const char *name)
 {
     for (size_t i = 0; i < r->n_file; i++) {
         const char *base = strrchr(r->file[i].path, '/');
@@ -404,7 +403,7 @@ static void unknown(const struct registry *r, enum plugin_kind kind, const char 
         if (names) names[n++] = r->entry[i].name;
     }
     const char *near = names ? str_nearest(name, names) : NULL;
-    const struct plugin_file *refused = find_refused(r, name);
+    const struct plugin_file *refused = registry_refused(r, name);
     if (refused) lab_fail(err, "%s '%.80s' is not available: %s: %s", kind_name[kind], name, refused->path, refused->refusal);
     else if (!known.len) lab_fail(err, "unknown %s '%.80s': none were found; `make` builds them, --plugin names others", kind_name[kind], name);
     else lab_fail(err, "unknown %s '%.80s'%s%s%s; known: %s", kind_name[kind], name, near ? ": did you mean '" : "", near ? near : "",

@@ -44,6 +44,8 @@ void registry_free(struct registry *);
 
 /* NULL with a message that lists the known names and the nearest one. */
 const struct plugin_entry *registry_find(const struct registry *, enum plugin_kind, const char *name, struct lab_err *err);
+/* A refused file that bears the name, most likely what was meant; or NULL. */
+const struct plugin_file *registry_refused(const struct registry *, const char *name);
 
 /* Judges one entry point's answer as the loader does; for tests and `lab check`. */
 int plugin_validate(const struct lab_plugin *, struct lab_err *err);

@@ -201,6 +201,13 @@ static void names_are_found_or_guessed(void **state)
     assert_null(option_nearest(NULL, "lr"));
 }
 
+static void types_have_names(void **state)
+{
+    static const char *const expected[] = { "int", "real", "bool", "enum", "text", "range", "list" };
+    (void)state;
+    for (int i = 0; i < 7; i++) assert_string_equal(option_type(&table[i]), expected[i]);
+}
+
 static void domains_read_well(void **state)
 {
     static const struct { struct lab_option row; const char *text; } domain[] = {
@@ -314,6 +321,7 @@ int main(void)
         cmocka_unit_test(long_and_wild_values_are_shown_short),
         cmocka_unit_test(defaults_fill_the_struct),
         cmocka_unit_test(names_are_found_or_guessed),
+        cmocka_unit_test(types_have_names),
         cmocka_unit_test(domains_read_well),
         cmocka_unit_test(broken_tables_are_refused),
         cmocka_unit_test(sound_and_endless_tables),
