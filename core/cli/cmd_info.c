@@ -63,7 +63,8 @@ static int subject_init(struct subject *s, struct lab_err *err)
 
 static struct subject of_section(const struct section *x)
 {
-    return (struct subject){ .kind = "section", .name = x->name, .summary = x->summary, .options = x->table, .self_size = x->size };
+    return (struct subject){ .kind = "section", .name = x->name, .summary = x->summary, .options = x->table,
+                             .self_size = x->size };
 }
 
 static struct subject of_entry(const struct registry *r, const struct plugin_entry *e)
@@ -174,7 +175,8 @@ static void add_json_options(struct str *out, const struct subject *s)
     for (const struct lab_option *row = s->options; row && row->name; row++) {
         struct str domain = { 0 };
         option_print_domain(&domain, row);
-        str_printf(out, "%s{\"name\":\"%s\",\"type\":\"%s\",\"default\":", row == s->options ? "" : ",", row->name, option_type(row));
+        str_printf(out, "%s{\"name\":\"%s\",\"type\":\"%s\",\"default\":", row == s->options ? "" : ",", row->name,
+                   option_type(row));
         if (row->def) option_print_json(out, row, s->self);
         else str_add(out, "null");
         add_member(out, "range", str_text(&domain));
@@ -205,8 +207,8 @@ static void add_json_task(struct str *out, const struct subject *s)
         add_member(out, "defaults_refused", s->info_err.msg);
         return;
     }
-    str_printf(out, ",\"vocab_in\":%d,\"vocab_out\":%d,\"min_len\":%d,\"max_len\":%d,\"chance\":", s->info.vocab_in, s->info.vocab_out,
-               s->info.min_len, s->info.max_len);
+    str_printf(out, ",\"vocab_in\":%d,\"vocab_out\":%d,\"min_len\":%d,\"max_len\":%d,\"chance\":", s->info.vocab_in,
+               s->info.vocab_out, s->info.min_len, s->info.max_len);
     str_real(out, s->info.chance);
 }
 
@@ -258,9 +260,11 @@ static int unknown(const struct registry *r, const char *name, struct lab_err *e
     for (size_t i = 0; i < N_SECTION; i++) known[n++] = section[i].name;
     for (size_t i = 0; i < n; i++) str_printf(&list, "%s%s", i ? ", " : "", known[i]);
     const char *near = str_nearest(name, known);
-    if (refused) lab_fail(err, "'%.80s' is not available: %s: %s", name, refused->path, refused->refusal);
-    else lab_fail(err, "unknown name '%.80s'%s%s%s; known: %s", name, near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "",
-                  str_text(&list));
+    if (refused)
+        lab_fail(err, "'%.80s' is not available: %s: %s", name, refused->path, refused->refusal);
+    else
+        lab_fail(err, "unknown name '%.80s'%s%s%s; known: %s", name, near ? ": did you mean '" : "", near ? near : "",
+                 near ? "'?" : "", str_text(&list));
     str_free(&list);
     free(known);
     return -1;
@@ -276,7 +280,10 @@ int cmd_info(const struct cmd *cmd, int argc, char **argv)
     struct str out = { 0 };
     int rc = cli_parse(cmd, option, &argc, argv);
     if (rc != 0) return rc > 0 ? EXIT_DONE : EXIT_USAGE;
-    if (argc != 2) return lab_fail(&err, "needs one NAME, found %d; `lab list` shows them", argc - 1), cli_fail(cmd, EXIT_USAGE, &err);
+    if (argc != 2) {
+        lab_fail(&err, "needs one NAME, found %d; `lab list` shows them", argc - 1);
+        return cli_fail(cmd, EXIT_USAGE, &err);
+    }
     if (cli_registry(&registry, &plugin, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
     if (json) str_add(&out, "[");
     rc = add_subjects(&out, &registry, argv[1], json, &found, &err);

@@ -131,7 +131,10 @@ int cmd_list(const struct cmd *cmd, int argc, char **argv)
     struct str out = { 0 };
     int rc = cli_parse(cmd, option, &argc, argv);
     if (rc != 0) return rc > 0 ? EXIT_DONE : EXIT_USAGE;
-    if (argc > 1) return lab_fail(&err, "takes no argument, found '%.80s'; `lab info %.80s` describes it", argv[1], argv[1]), cli_fail(cmd, EXIT_USAGE, &err);
+    if (argc > 1) {
+        lab_fail(&err, "takes no argument, found '%.80s'; `lab info %.80s` describes it", argv[1], argv[1]);
+        return cli_fail(cmd, EXIT_USAGE, &err);
+    }
     if (cli_registry(&registry, &plugin, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
     if (json) add_json(&out, &registry);
     else add_text(&out, &registry);
