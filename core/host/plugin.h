@@ -5,7 +5,7 @@
  * installed folder; of two encoders (or tasks) of one name the first found wins and
  * the other is listed as shadowed.  Two of one name within one file, or in two files
  * of one folder, is an error of that plugin.  Nothing else is ever loaded, and
- * a folder that others may write to is refused.  Plugins stay loaded to the end.
+ * a file or folder that others may write to is refused.  Plugins stay loaded to the end.
  */
 #ifndef LAB_HOST_PLUGIN_H
 #define LAB_HOST_PLUGIN_H
