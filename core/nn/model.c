@@ -17,7 +17,9 @@
 
 typedef lab_real real;
 
-enum { CHUNK_TOKENS = 512 };         /* of a training batch at a time: its activations stay in the cache from forward to backward */
+/* Tokens of a training batch at a time: their activations stay in the cache from forward to backward.  Wide
+ * matrices want more of them, to be worth their packing (measured: results/bench.md). */
+static int chunk_tokens(int d_model) { return d_model < 256 ? 256 : 512; }
 enum { PLACE_EMBED = 0 };            /* dropout places: the embedding, then three to a layer: weights, attention, feed-forward */
 static uint32_t place(int layer, int site) { return 1 + 3 * (uint32_t)layer + (uint32_t)site; }
 
@@ -257,7 +259,7 @@ static void plan_space(struct model *m, struct space *s, struct arena *arena, in
 
 static int chunk_of(const struct model_setup *s, int T)
 {
-    int chunk = CHUNK_TOKENS / T > 1 ? CHUNK_TOKENS / T : 1, parts = (s->train_batch + chunk - 1) / chunk;
+    int tokens = chunk_tokens(s->options.d_model), chunk = tokens / T > 1 ? tokens / T : 1, parts = (s->train_batch + chunk - 1) / chunk;
     return parts > 0 ? (s->train_batch + parts - 1) / parts : 1;         /* of equal size, as near as can be */
 }
 
