@@ -27,6 +27,7 @@ CREATE TABLE run(                        -- what is trained: identity only, neve
   arm        TEXT NOT NULL,              -- hash of everything but the seed: runs that may be pooled
   task_key   TEXT NOT NULL,              -- hash of the task, its version and options
   parameters INTEGER NOT NULL CHECK(parameters >= 0),               -- trained scalars
+  chance     REAL CHECK(chance BETWEEN 0 AND 1),                    -- token accuracy of guessing; NULL: not known
   config     TEXT NOT NULL CHECK(json_valid(config))) STRICT;       -- canonical JSON
 CREATE UNIQUE INDEX run_order ON run(task, encoder, arm, seed, run_key);   -- the order in which views list runs
 CREATE INDEX run_variant ON run(variant);

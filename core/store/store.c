@@ -23,7 +23,7 @@ _Static_assert((int)N_STATEMENT <= DB_STATEMENTS, "struct store has room for eve
 static const char *const sql[N_STATEMENT] = {
     [PUT_SWEEP] = "INSERT INTO sweep(ini_sha256, name, question, ini_path, ini_text, created_us) VALUES(?, ?, ?, ?, ?, ?)"
                   " ON CONFLICT(ini_sha256) DO UPDATE SET ini_sha256 = ini_sha256 RETURNING sweep_id",
-    [PUT_RUN] = "INSERT INTO run(run_key, encoder, task, seed, variant, arm, task_key, parameters, config) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    [PUT_RUN] = "INSERT INTO run(run_key, encoder, task, seed, variant, arm, task_key, parameters, chance, config) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
                 " ON CONFLICT(run_key) DO UPDATE SET run_key = run_key RETURNING run_id",
     [ARM] = "SELECT json_remove(?, '$.seed', '$.run.seed')",
     /* A later lab may make other runs of the same file: the plan is then replaced, place by place. */
@@ -84,11 +84,16 @@ static void call_real(struct call *c, double x)
     if (c->rc == SQLITE_OK) c->rc = sqlite3_bind_double(c->st, ++c->at, x);
 }
 
-/* Two columns: the number if it is finite, and what it is if it is not. */
-static void call_number(struct call *c, double x)
+static void call_finite(struct call *c, double x)
 {
     if (isfinite(x)) call_real(c, x);
     else call_null(c);
+}
+
+/* Two columns: the number if it is finite, and what it is if it is not. */
+static void call_number(struct call *c, double x)
+{
+    call_finite(c, x);
     call_text(c, isnan(x) ? "nan" : isfinite(x) ? NULL : x > 0 ? "inf" : "-inf");
 }
 
@@ -161,6 +166,7 @@ int store_put_run(struct store *s, const struct store_run *run, int64_t *run_id,
     call_text(&c, arm);
     call_text(&c, run->task_key);
     call_integer(&c, run->parameters);
+    call_finite(&c, run->chance);
     call_text(&c, run->config);
     return call_finish(&c, run_id, err);
 }

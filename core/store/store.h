@@ -24,7 +24,8 @@ int store_commit(struct store *, struct lab_err *err);
 /* ---- the plan ---- */
 int store_put_sweep(struct store *, const char *ini_sha256, const char *name, const char *question, const char *path,
                     const char *text, int64_t *sweep_id, struct lab_err *err);
-struct store_run { const char *key, *encoder, *task, *variant, *task_key, *config; int64_t seed; int64_t parameters; };
+/* parameters: trained scalars; chance: token accuracy of guessing, not finite = not known. */
+struct store_run { const char *key, *encoder, *task, *variant, *task_key, *config; int64_t seed, parameters; double chance; };
 int store_put_run(struct store *, const struct store_run *, int64_t *run_id, struct lab_err *err);   /* the old one if there */
 int store_put_cell(struct store *, int64_t sweep_id, int64_t ordinal, int64_t run_id, const char *label, struct lab_err *err);
 

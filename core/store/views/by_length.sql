@@ -10,6 +10,7 @@ SELECT encoder, task, label, train_length, split, length, n, count(*) AS seeds,
        sqrt(1.0 * (count(*) * sum(n_exact * n_exact) - sum(n_exact) * sum(n_exact)) / (count(*) * (count(*) - 1))) / n AS sequence_accuracy_sd,
        min(sequence_accuracy) AS sequence_accuracy_min, max(sequence_accuracy) AS sequence_accuracy_max,
        avg(loss) AS loss_mean, sum(loss_special IS NOT NULL) AS loss_nonfinite,
+       chance,
        (SELECT value FROM ceiling c WHERE c.task_key = e.task_key AND c.length = e.length) AS order_blind_ceiling,
        variant, arm, task_key, data_sha256
 FROM results e

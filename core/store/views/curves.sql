@@ -1,7 +1,7 @@
 -- Training curves of accepted attempts; evaluations during training appear as loss@LENGTH, token_accuracy@LENGTH
 -- and sequence_accuracy@LENGTH.  value is NULL where it was not finite, and special says what it was.
 CREATE VIEW curves AS
-SELECT r.encoder, r.task, r.seed, m.name, d.unit, m.step, m.value, m.special, r.variant, r.arm, r.run_key
+SELECT r.encoder, r.task, r.seed, m.name AS name, d.unit, m.step AS step, m.value, m.special, r.variant, r.arm, r.run_key
 FROM run r
 JOIN attempt a ON a.run_id = r.run_id AND a.status = 'done'
 JOIN metric m ON m.attempt_id = a.attempt_id
