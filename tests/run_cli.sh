@@ -22,18 +22,19 @@ awk -v tmp="$tmp" '
 function quoted(text) { return "\"" text "\"" }
 
 function start_case() {
-    started = 1; broken = 0; file = ""
+    started = 1; broken = 0; commands = 0; file = ""
     system("rm -rf " quoted(dir) " && mkdir " quoted(dir))
 }
 function end_case() {
     end_command()
-    if (started) { if (broken) failed++; else passed++ }
+    if (started && broken) failed++
+    else if (started && commands) passed++           # comments alone are no case
     started = 0
 }
 function start_command(command) {
     end_command()
     if (file != "") close(file)
-    running = 1; shown = command; place = FILENAME ":" FNR; n_expected = 0; code = 0; file = ""
+    commands++; running = 1; shown = command; place = FILENAME ":" FNR; n_expected = 0; code = 0; file = ""
     printf "%s\n", command >(tmp "/command"); close(tmp "/command")
     system("cd " quoted(dir) " && timeout 60 sh " quoted(tmp "/command") " >" quoted(tmp "/found") \
            " 2>&1 </dev/null; echo $? >" quoted(tmp "/code"))
