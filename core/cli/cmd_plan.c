@@ -1,6 +1,7 @@
 /* cmd_plan -- `lab plan FILE.ini`: the runs, what is done, parameters, expected time.  Starts nothing, writes nothing. */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "answer/table.h"

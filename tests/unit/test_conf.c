@@ -288,7 +288,7 @@ static void overrides_are_as_strict(void **state)
 {
     (void)state;
     char longest[400];
-    static const struct { const char *arg, *expected; } row[] = {
+    const struct { const char *arg, *expected; } row[] = {
         { "steps", "--set: 'steps' is not SECTION.KEY=VALUE" },
         { "steps=5", "--set: 'steps=5' is not SECTION.KEY=VALUE" },
         { "=5", "--set: '=5' is not SECTION.KEY=VALUE" },
