@@ -1,6 +1,7 @@
 /* str -- see str.h.  Numbers are read and written in the C locale only. */
 #include "base/str.h"
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,19 +53,6 @@ void str_free(struct str *s)
 
 const char *str_text(const struct str *s) { return s->text ? s->text : ""; }
 
-void str_json(struct str *s, const char *text)
-{
-    str_add(s, "\"");
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++) {
-        if (*p == '"' || *p == '\\') str_printf(s, "\\%c", *p);
-        else if (*p == '\n') str_add(s, "\\n");
-        else if (*p == '\t') str_add(s, "\\t");
-        else if (*p < 0x20 || *p == 0x7f) str_printf(s, "\\u%04x", *p);
-        else str_addn(s, p, 1);
-    }
-    str_add(s, "\"");
-}
-
 void str_real(struct str *s, double x)
 {
     char text[32];
@@ -90,8 +78,9 @@ int str_to_real(const char *text, double *out)
 {
     char *end;
     if (!*text || strspn(text, "0123456789+-.eE") != strlen(text)) return 0;
+    errno = 0;
     double x = strtod(text, &end);
-    if (end == text || *end || !isfinite(x)) return 0;
+    if (end == text || *end || !isfinite(x) || (x == 0 && errno == ERANGE)) return 0;
     *out = x;
     return 1;
 }
@@ -120,12 +109,34 @@ size_t str_utf8(const char *bytes, size_t n)
     return at;
 }
 
+/* File names may hold any bytes, JSON only UTF-8: what is none becomes U+FFFD. */
+void str_json(struct str *s, const char *text)
+{
+    str_add(s, "\"");
+    for (size_t step; *text; text += step ? step : 1) {
+        step = utf8_sequence((const unsigned char *)text, strnlen(text, 4));
+        if (!step) str_add(s, "\\ufffd");
+        else if (*text == '"' || *text == '\\') str_printf(s, "\\%c", *text);
+        else if (*text == '\n') str_add(s, "\\n");
+        else if (*text == '\t') str_add(s, "\\t");
+        else if ((unsigned char)*text < 0x20 || *text == 0x7f) str_printf(s, "\\u%04x", *text);
+        else str_addn(s, text, step);
+    }
+    str_add(s, "\"");
+}
+
+int str_is_name(const char *text)
+{
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    return n >= 1 && n <= 63 && !text[n];
+}
+
 /* Optimal string alignment distance: insert, delete, replace, swap neighbours. */
 static int distance(const char *a, const char *b)
 {
     enum { LONGEST = 64 };
     int row[3][LONGEST + 1], la = (int)strlen(a), lb = (int)strlen(b);
-    if (la > LONGEST || lb > LONGEST) return LONGEST;
+    if (la > LONGEST || lb > LONGEST) return INT_MAX;
     for (int j = 0; j <= lb; j++) row[0][j] = j;
     for (int i = 1; i <= la; i++) {
         int *now = row[i % 3], *before = row[(i + 2) % 3], *earlier = row[(i + 1) % 3];
