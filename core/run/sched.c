@@ -108,7 +108,9 @@ static int enter_run(struct sched *s, int64_t sweep_id, size_t i, struct lab_err
     size_t parameters;
     config_model_setup(c, &setup);
     if (model_count(&setup, &parameters, err) != 0) return -1;
-    struct store_run run = { c->key, c->encoder->name, c->task->name, c->variant, c->task_key, c->json, c->seed, (int64_t)parameters };
+    struct store_run run = { .key = c->key, .encoder = c->encoder->name, .task = c->task->name, .variant = c->variant,
+                             .task_key = c->task_key, .config = c->json, .seed = c->seed, .parameters = (int64_t)parameters,
+                             .chance = c->task_info.chance };
     if (store_put_run(s->store, &run, &s->run_id[i], err) != 0) return -1;
     return store_put_cell(s->store, sweep_id, (int64_t)i, s->run_id[i], s->sweep->run[i].label, err);
 }
