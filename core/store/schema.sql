@@ -1,5 +1,6 @@
 -- lab results database, schema 1.  SQLite 3.37 or later (STRICT).
 -- Tables hold what was measured, each thing once; the views (views/*.sql) are what people and scripts read.
+-- No JSON functions here: SQLite 3.40 refuses them in the schema of a database that is not trusted.
 -- Times are UTC microseconds since the epoch, durations monotonic nanoseconds, losses nat/token.
 PRAGMA application_id = 0x4C414231;      -- 'LAB1'
 PRAGMA user_version = 1;
@@ -28,7 +29,8 @@ CREATE TABLE run(                        -- what is trained: identity only, neve
   task_key   TEXT NOT NULL,              -- hash of the task, its version and options
   parameters INTEGER NOT NULL CHECK(parameters >= 0),               -- trained scalars
   chance     REAL CHECK(chance BETWEEN 0 AND 1),                    -- token accuracy of guessing; NULL: not known
-  config     TEXT NOT NULL CHECK(json_valid(config))) STRICT;       -- canonical JSON
+  train_length INTEGER,                  -- the longest in training; NULL: not known
+  config     TEXT NOT NULL) STRICT;      -- canonical JSON
 CREATE UNIQUE INDEX run_order ON run(task, encoder, arm, seed, run_key);   -- the order in which views list runs
 CREATE INDEX run_variant ON run(variant);
 
@@ -43,7 +45,7 @@ CREATE INDEX sweep_cell_run ON sweep_cell(run_id, label);
 CREATE TABLE env(                        -- provenance, each kind once: versions, compiler, CPU, plugins
   env_id     INTEGER PRIMARY KEY,
   env_sha256 TEXT NOT NULL UNIQUE,
-  json       TEXT NOT NULL CHECK(json_valid(json))) STRICT;
+  json       TEXT NOT NULL) STRICT;
 
 CREATE TABLE attempt(                    -- one try at a run
   attempt_id    INTEGER PRIMARY KEY,

@@ -23,12 +23,15 @@ _Static_assert((int)N_STATEMENT <= DB_STATEMENTS, "struct store has room for eve
 static const char *const sql[N_STATEMENT] = {
     [PUT_SWEEP] = "INSERT INTO sweep(ini_sha256, name, question, ini_path, ini_text, created_us) VALUES(?, ?, ?, ?, ?, ?)"
                   " ON CONFLICT(ini_sha256) DO UPDATE SET ini_sha256 = ini_sha256 RETURNING sweep_id",
-    [PUT_RUN] = "INSERT INTO run(run_key, encoder, task, seed, variant, arm, task_key, parameters, chance, config) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    /* train.length is 8, or 1..8: then the part after the dots. */
+    [PUT_RUN] = "INSERT INTO run(config, run_key, encoder, task, seed, variant, arm, task_key, parameters, chance, train_length)"
+                " VALUES(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(coalesce(nullif(ltrim(ltrim(json_extract(?1, '$.train.length'), '0123456789'), '.'), ''),"
+                " json_extract(?1, '$.train.length')) AS INTEGER))"
                 " ON CONFLICT(run_key) DO UPDATE SET run_key = run_key RETURNING run_id",
     [ARM] = "SELECT json_remove(?, '$.seed', '$.run.seed')",
     /* A later lab may make other runs of the same file: the plan is then replaced, place by place. */
     [PUT_CELL] = "INSERT OR REPLACE INTO sweep_cell(sweep_id, ordinal, run_id, label) VALUES(?, ?, ?, ?)",
-    [PUT_ENV] = "INSERT INTO env(env_sha256, json) VALUES(?, ?) ON CONFLICT(env_sha256) DO UPDATE SET env_sha256 = env_sha256 RETURNING env_id",
+    [PUT_ENV] = "INSERT INTO env(env_sha256, json) VALUES(?, json(?)) ON CONFLICT(env_sha256) DO UPDATE SET env_sha256 = env_sha256 RETURNING env_id",
     [RUN_STATUS] = "SELECT a.status, a.reason, a.active_ns, a.attempt_id, a.pid, a.pid_start, a.boot_id, a.host FROM run r JOIN attempt a USING(run_id)"
                    " WHERE r.run_key = ? ORDER BY a.status = 'done' DESC, a.started_us DESC, a.attempt_id DESC LIMIT 1",
     [HAS_EVAL] = "SELECT 1 FROM results WHERE run_key = ? AND length = ? AND n >= ?",
@@ -159,6 +162,7 @@ int store_put_run(struct store *s, const struct store_run *run, int64_t *run_id,
     char arm[HASH_HEX] = "";
     if (arm_of(s, run->config, arm, err) != 0) return -1;
     struct call c = call_begin(s, PUT_RUN);
+    call_text(&c, run->config);
     call_text(&c, run->key);
     call_text(&c, run->encoder);
     call_text(&c, run->task);
@@ -168,7 +172,6 @@ int store_put_run(struct store *s, const struct store_run *run, int64_t *run_id,
     call_text(&c, run->task_key);
     call_integer(&c, run->parameters);
     call_finite(&c, run->chance);
-    call_text(&c, run->config);
     return call_finish(&c, run_id, err);
 }
 
@@ -213,7 +216,7 @@ static int is_alive(int64_t pid, int64_t start, const char *boot)
 {
     char here[BOOT_ID];
     boot_id(here);
-    return !strcmp(boot, here) && pid_start(pid) == start;
+    return !strcmp(boot, here) && start >= 0 && pid_start(pid) == start;
 }
 
 int db_mark_lost(struct store *s, int64_t run_id, struct lab_err *err)

@@ -7,9 +7,7 @@ SELECT r.encoder, r.task, r.seed,
        1.0 * e.n_tok_ok / e.n_tok AS token_accuracy,
        1.0 * e.n_exact / e.n AS sequence_accuracy,
        e.loss, e.loss_special, e.step,
-       CAST(coalesce(nullif(ltrim(ltrim(json_extract(r.config, '$.train.length'), '0123456789'), '.'), ''),
-                     json_extract(r.config, '$.train.length')) AS INTEGER) AS train_length,   -- of 1..8 the 8
-       r.parameters, r.chance, r.variant, r.arm, r.task_key, r.run_key, e.data_sha256
+       r.train_length, r.parameters, r.chance, r.variant, r.arm, r.task_key, r.run_key, e.data_sha256
 FROM run r
 JOIN attempt a ON a.run_id = r.run_id AND a.status = 'done'
 JOIN eval e ON e.attempt_id = a.attempt_id AND e.split = 'test'
