@@ -411,8 +411,9 @@ static enum verdict judge(const struct sched *s, struct desk *d)
         return INTERRUPTED;
     }
     worker_describe(w, end, sizeof end);
-    snprintf(d->reason, sizeof d->reason, "%s%s", end, d->done ? " after its result" : w->n_in ? " in the middle of a record" :
-             WIFEXITED(w->status) ? " without a result" : "");
+    const char *when = d->done ? " after its result" : w->n_in ? " in the middle of a record" : WIFEXITED(w->status) ? " without a result" : "";
+    int is_kill = WIFSIGNALED(w->status) && WTERMSIG(w->status) == SIGKILL;
+    snprintf(d->reason, sizeof d->reason, "%s%s%s", end, when, is_kill ? "; the system does that when memory runs out" : "");
     return FAILED;
 }
 

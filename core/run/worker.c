@@ -178,9 +178,6 @@ void worker_signal(const struct worker *w, int signal)
 void worker_describe(const struct worker *w, char *out, size_t size)
 {
     int signal = WIFSIGNALED(w->status) ? WTERMSIG(w->status) : 0;
-    if (signal)
-        snprintf(out, size, "killed by signal %d (%s)%s", signal, strsignal(signal),
-                 signal == SIGKILL ? "; the system does that when memory runs out" : "");
-    else
-        snprintf(out, size, "exited with status %d", WEXITSTATUS(w->status));
+    if (signal) snprintf(out, size, "killed by signal %d (%s)", signal, strsignal(signal));
+    else snprintf(out, size, "exited with status %d", WEXITSTATUS(w->status));
 }
