@@ -66,7 +66,8 @@ static int parse_job(struct job *job, const struct str *text, struct lab_err *er
         p = nul + 1;
     }
     if (p != end) return lab_fail(err, "the job goes on after its last field");
-    if (strcmp(job->field[FORMAT], format)) return lab_fail(err, "not a job for this lab: it starts with '%.20s', expected '%s'", job->field[FORMAT], format);
+    if (strcmp(job->field[FORMAT], format))
+        return lab_fail(err, "not a job for this lab: it starts with '%.20s', expected '%s'", job->field[FORMAT], format);
     int kind = 0;
     while (kind < N_KIND && strcmp(kind_name[kind], job->field[KIND])) kind++;
     if (kind == N_KIND) return lab_fail(err, "unknown kind of job '%.20s'", job->field[KIND]);

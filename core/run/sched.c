@@ -78,7 +78,8 @@ static int has_weights(const struct store *store, const struct run_config *confi
     return has;
 }
 
-int sched_need(struct store *store, const struct run_config *config, enum sched_need *need, struct option_list *lengths, struct lab_err *err)
+int sched_need(struct store *store, const struct run_config *config, enum sched_need *need, struct option_list *lengths,
+               struct lab_err *err)
 {
     struct store_status status = { .state = STORE_PENDING };
     *need = SCHED_TRAIN;
@@ -120,8 +121,8 @@ static int enter_plan(struct sched *s, struct lab_err *err)
     const struct sweep *sweep = s->sweep;
     int64_t sweep_id;
     if (store_begin(s->store, err) != 0) return -1;
-    if (store_put_sweep(s->store, sweep->conf->sha256, sweep->name, sweep->question, sweep->conf->path, sweep->conf->text, &sweep_id, err) != 0)
-        return -1;
+    if (store_put_sweep(s->store, sweep->conf->sha256, sweep->name, sweep->question, sweep->conf->path, sweep->conf->text,
+                        &sweep_id, err) != 0) return -1;
     for (size_t i = 0; i < sweep->n; i++) if (enter_run(s, sweep_id, i, err) != 0) return -1;
     return store_commit(s->store, err);
 }
@@ -337,7 +338,8 @@ static int take(void *ctx, const struct record *r, struct lab_err *err)
 {
     struct desk *d = ctx;
     if (r->type == RECORD_START) {
-        if (d->started || strcmp(r->sha256, d->key)) return lab_fail(err, "the worker took up run %.16s, its job was %.16s", r->sha256, d->key);
+        if (d->started || strcmp(r->sha256, d->key))
+            return lab_fail(err, "the worker took up run %.16s, its job was %.16s", r->sha256, d->key);
         return d->started = 1, 0;
     }
     if (r->type == RECORD_FAILED) return take_reason(d, r->text), 0;
@@ -411,7 +413,8 @@ static enum verdict judge(const struct sched *s, struct desk *d)
         return INTERRUPTED;
     }
     worker_describe(w, end, sizeof end);
-    const char *when = d->done ? " after its result" : w->n_in ? " in the middle of a record" : WIFEXITED(w->status) ? " without a result" : "";
+    const char *when = d->done ? " after its result" : w->n_in ? " in the middle of a record" :
+                       WIFEXITED(w->status) ? " without a result" : "";
     int is_kill = WIFSIGNALED(w->status) && WTERMSIG(w->status) == SIGKILL;
     snprintf(d->reason, sizeof d->reason, "%s%s%s", end, when, is_kill ? "; the system does that when memory runs out" : "");
     return FAILED;
