@@ -1,0 +1,349 @@
+/* test_gradients -- the whole model's gradient against central differences, and the symmetries that it must respect.
+ *
+ * Every encoder, both directions, every norm and activation, dropout, padding, odd positions, short and long sequences: one
+ * table of cases.  In double the differences (h = 1e-4) agree to 1e-6; in float they only show that the same code runs.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "assert_near.h"
+#include "tiny_model.h"
+#include "base/rng.h"
+#include "nn/optim.h"
+
+enum { IN_ORDER, GAPS, ROWS };                   /* positions: 0 1 2 .., from 1000 with gaps, different in each sequence */
+enum { VOCAB_IN = 7, PADDING = VOCAB_IN - 1, VOCAB_OUT = 5, MOST = 512, SAMPLED = 6, TRAINED_STEPS = 50, DROPOUT_STEP = 3 };
+static const int exact = sizeof(lab_real) == sizeof(double);
+
+struct gradient_case {
+    const char *name, *encoder, *option[TINY_OPTIONS];
+    int causal, norm, norm_type, activation, tied, heads, B, T, positions, padded, weighted;
+    double dropout;
+};
+#define BIDIRECTIONAL 0
+#define CAUSAL 1
+#define ORDINARY .heads = 2, .B = 3, .T = 5
+
+/* ReLU's kink spoils a difference that straddles it, so most cases use the smooth activations. */
+static const struct gradient_case cases[] = {
+    /* name                    encoder                     direction               norm             kind             activation */
+    { "none",                  "none",       { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY },
+    { "none causal",           "none",       { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_RMSNORM,   MODEL_SWIGLU, ORDINARY },
+    { "none pre",              "none",       { NULL },     BIDIRECTIONAL, MODEL_PRE_NORM,  MODEL_RMSNORM,   MODEL_GELU,   ORDINARY },
+    { "none causal pre",       "none",       { NULL },     CAUSAL,        MODEL_PRE_NORM,  MODEL_LAYERNORM, MODEL_SWIGLU, ORDINARY },
+    { "sinusoidal",            "sinusoidal", { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_RMSNORM,   MODEL_GELU,   ORDINARY },
+    { "sinusoidal causal",     "sinusoidal", { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_SWIGLU, ORDINARY },
+    { "sinusoidal pre",        "sinusoidal", { NULL },     BIDIRECTIONAL, MODEL_PRE_NORM,  MODEL_LAYERNORM, MODEL_GELU,   ORDINARY },
+    { "sinusoidal causal pre", "sinusoidal", { NULL },     CAUSAL,        MODEL_PRE_NORM,  MODEL_RMSNORM,   MODEL_SWIGLU, ORDINARY },
+    { "learned",               "learned",    { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_SWIGLU, ORDINARY },
+    { "learned causal",        "learned",    { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_RMSNORM,   MODEL_GELU,   ORDINARY },
+    { "learned pre",           "learned",    { NULL },     BIDIRECTIONAL, MODEL_PRE_NORM,  MODEL_RMSNORM,   MODEL_SWIGLU, ORDINARY },
+    { "learned causal pre",    "learned",    { NULL },     CAUSAL,        MODEL_PRE_NORM,  MODEL_LAYERNORM, MODEL_GELU,   ORDINARY },
+    { "t5",                    "t5",         { "buckets=8", "max_distance=6" }, BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU, ORDINARY },
+    { "t5 causal",             "t5",         { "buckets=8", "max_distance=6" }, CAUSAL, MODEL_POST_NORM, MODEL_RMSNORM, MODEL_SWIGLU, ORDINARY },
+    { "t5 pre",                "t5",         { NULL },     BIDIRECTIONAL, MODEL_PRE_NORM,  MODEL_RMSNORM,   MODEL_GELU,   ORDINARY },
+    { "t5 causal pre",         "t5",         { NULL },     CAUSAL,        MODEL_PRE_NORM,  MODEL_LAYERNORM, MODEL_SWIGLU, ORDINARY },
+    { "rope",                  "rope",       { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY },
+    { "rope causal",           "rope",       { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_RMSNORM,   MODEL_SWIGLU, ORDINARY },
+    { "rope pre",              "rope",       { "pairs=half" }, BIDIRECTIONAL, MODEL_PRE_NORM, MODEL_RMSNORM, MODEL_GELU,  ORDINARY },
+    { "rope causal pre",       "rope",       { "fraction=0.5" }, CAUSAL,  MODEL_PRE_NORM,  MODEL_LAYERNORM, MODEL_SWIGLU, ORDINARY },
+
+    { "relu",                  "none",       { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_RELU,   ORDINARY },
+    { "relu pre",              "rope",       { NULL },     BIDIRECTIONAL, MODEL_PRE_NORM,  MODEL_RMSNORM,   MODEL_RELU,   ORDINARY },
+    { "tied",                  "sinusoidal", { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .tied = 1 },
+    { "tied causal pre",       "rope",       { NULL },     CAUSAL,        MODEL_PRE_NORM,  MODEL_RMSNORM,   MODEL_SWIGLU, ORDINARY, .tied = 1 },
+    { "weighted loss",         "t5",         { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .weighted = 1 },
+    { "gaps sinusoidal",       "sinusoidal", { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .positions = GAPS },
+    { "gaps learned",          "learned",    { "max_len=2000" }, CAUSAL,  MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .positions = GAPS },
+    { "gaps t5",               "t5",         { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .positions = GAPS },
+    { "rows sinusoidal",       "sinusoidal", { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .positions = ROWS },
+    { "rows learned",          "learned",    { "max_len=2000" }, CAUSAL,  MODEL_PRE_NORM,  MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .positions = ROWS },
+    { "rows t5",               "t5",         { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .positions = ROWS },
+    { "rows t5 causal padded", "t5",         { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .positions = ROWS, .padded = 1 },
+    { "rows rope",             "rope",       { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .positions = ROWS },
+    { "padded",                "learned",    { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .padded = 1 },
+    { "padded t5",             "t5",         { NULL },     BIDIRECTIONAL, MODEL_PRE_NORM,  MODEL_RMSNORM,   MODEL_SWIGLU, ORDINARY, .padded = 1 },
+    { "padded causal",         "rope",       { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_SWIGLU, ORDINARY, .padded = 1 },
+    { "dropout",               "sinusoidal", { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .dropout = 0.3 },
+    { "dropout learned pre",   "learned",    { NULL },     CAUSAL,        MODEL_PRE_NORM,  MODEL_RMSNORM,   MODEL_SWIGLU, ORDINARY, .dropout = 0.1 },
+    { "dropout t5 padded",     "t5",         { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .dropout = 0.3, .padded = 1 },
+    { "dropout rope tied",     "rope",       { NULL },     CAUSAL,        MODEL_PRE_NORM,  MODEL_LAYERNORM, MODEL_SWIGLU, ORDINARY, .dropout = 0.5, .tied = 1 },
+
+    { "one token",             "learned",    { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   .heads = 2, .B = 4, .T = 1 },
+    { "one sequence, one head", "t5",        { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   .heads = 1, .B = 1, .T = 9 },
+    { "head size 1",           "t5",         { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_RMSNORM,   MODEL_SWIGLU, .heads = 8, .B = 2, .T = 17 },
+    { "64 keys",               "t5",         { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   .heads = 2, .B = 2, .T = 64 },
+    { "65 keys",               "rope",       { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   .heads = 2, .B = 2, .T = 65 },
+    { "150 keys",              "t5",         { NULL },     BIDIRECTIONAL, MODEL_PRE_NORM,  MODEL_LAYERNORM, MODEL_GELU,   .heads = 2, .B = 1, .T = 150, .dropout = 0.1 },
+    { "150 keys causal",       "t5",         { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_RMSNORM,   MODEL_SWIGLU, .heads = 2, .B = 2, .T = 150, .padded = 1, .dropout = 0.1 },
+    { "150 keys in rows",      "t5",         { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   .heads = 2, .B = 2, .T = 150, .positions = ROWS },
+};
+
+/* ---- a case's model and data ---- */
+
+struct bench {
+    struct tiny tiny;
+    struct model *model;
+    int32_t token[MOST], target[MOST], pos[MOST];
+    uint8_t key_ok[MOST];
+    float weight[MOST];
+    struct model_batch batch;
+};
+
+static void open_bench(struct bench *b, const struct gradient_case *c)
+{
+    struct lab_rng r = lab_rng_at(20, 1, (uint32_t)c->T, (uint32_t)c->B);
+    size_t n = (size_t)c->B * c->T;
+    struct tiny_spec spec = { .encoder = c->encoder,
+                              .model = { .d_model = 8, .heads = c->heads, .layers = 2, .d_ff = 12, .norm = c->norm, .norm_type = c->norm_type,
+                                         .activation = c->activation, .causal = c->causal, .tied = c->tied, .dropout = c->dropout },
+                              .vocab_in = VOCAB_IN, .vocab_out = c->tied ? VOCAB_IN : VOCAB_OUT, .B = c->B, .T = c->T, .seed = 7 };
+    assert_true(n <= MOST);
+    memcpy(spec.option, c->option, sizeof spec.option);
+    for (size_t i = 0; i < n; i++) {
+        int row = (int)i / c->T, t = (int)i % c->T;
+        b->token[i] = (int32_t)lab_rng_below(&r, PADDING);
+        b->target[i] = (int32_t)lab_rng_below(&r, (uint32_t)spec.vocab_out + 1) - 1;
+        b->pos[i] = c->positions == IN_ORDER ? t : c->positions == GAPS ? 1000 + t * t : 1000 / (row + 1) + t * (row + 2);
+        b->weight[i] = (float)(lab_rng_below(&r, 8) + 1) / 4;
+        b->key_ok[i] = !c->padded || row == 0 || t == 0 || lab_rng_below(&r, 3) != 0;     /* key 0 stays, for causal rows */
+        if (!b->key_ok[i]) b->target[i] = -1, b->token[i] = PADDING;
+        if (b->pos[i] >= spec.max_pos) spec.max_pos = b->pos[i] + 1;
+    }
+    b->target[0] = 0;                            /* at least one position counts */
+    b->batch = (struct model_batch){ .B = c->B, .T = c->T, .token = b->token, .target = b->target, .weight = c->weighted ? b->weight : NULL,
+                                     .pos = b->pos, .pos_stride = c->positions == ROWS ? c->T : 0, .key_ok = c->padded ? b->key_ok : NULL };
+    tiny_open(&b->tiny, &spec);
+    b->model = &b->tiny.model;
+    /* Biases start at 0 and norms at 1: all weights move a little, so that none hides behind a special value. */
+    for (int i = 0; i < b->model->n_param; i++)
+        for (size_t k = 0; k < b->model->param[i].size; k++) b->model->param[i].value[k] += (lab_real)(0.1 * rng_normal(&r));
+}
+
+static double loss_of(struct bench *b)
+{
+    model_forward(b->model, &b->batch, 1, DROPOUT_STEP);
+    return model_loss(b->model, &b->batch);
+}
+static double gradient_of(struct bench *b)
+{
+    model_forward(b->model, &b->batch, 1, DROPOUT_STEP);
+    return model_backward(b->model, &b->batch);
+}
+
+/* ---- differences ---- */
+
+/* Half the width of a difference.  Narrower for ReLU, so that few straddle its kink. */
+static double half_width(const struct bench *b)
+{
+    return !exact ? 1e-2 : b->tiny.spec.model.activation == MODEL_RELU ? 1e-6 : 1e-4;
+}
+
+/* gradient and difference agree, relative to the larger of the difference and `scale`. */
+static void check(const char *what, double gradient, double difference, double scale)
+{
+    assert_near_one(what, gradient, difference, (exact ? 1e-6 : 3e-2) * fmax(fabs(difference), scale));
+}
+
+static void check_coordinate(struct bench *b, const char *when, struct model_param *p, size_t k)
+{
+    char what[256];
+    double h = half_width(b), scale = fmax(1e-2, 0.1 * near_largest(p->grad, p->size));
+    lab_real was = p->value[k], above = (lab_real)(was + h), below = (lab_real)(was - h);
+    p->value[k] = above;
+    double up = loss_of(b);
+    p->value[k] = below;
+    double down = loss_of(b);
+    p->value[k] = was;
+    snprintf(what, sizeof what, "%s: d loss / d %s[%zu] against its central difference", when, p->name, k);
+    check(what, p->grad[k], (up - down) / ((double)above - below), scale);
+}
+
+/* All weights = was + step * direction. */
+static void move_weights(struct model *m, const lab_real *was, const double *direction, double step)
+{
+    for (int i = 0; i < m->n_param; i++)
+        for (size_t k = 0; k < m->param[i].size; k++) m->param[i].value[k] = (lab_real)(*was++ + step * *direction++);
+}
+
+/* A direction through all weights at once: what the sample of coordinates leaves out. */
+static void check_direction(struct bench *b, const char *when, struct lab_rng *r)
+{
+    struct model *m = b->model;
+    size_t n = 0, at = 0;
+    for (int i = 0; i < m->n_param; i++) n += m->param[i].size;
+    double *direction = calloc(n, sizeof *direction), norm = 0, slope = 0, h = half_width(b);
+    lab_real *was = calloc(n, sizeof *was);
+    for (size_t k = 0; k < n; k++) direction[k] = rng_normal(r), norm += direction[k] * direction[k];
+    for (size_t k = 0; k < n; k++) direction[k] /= sqrt(norm);
+    for (int i = 0; i < m->n_param; i++)
+        for (size_t k = 0; k < m->param[i].size; k++, at++) {
+            was[at] = m->param[i].value[k];
+            slope += m->param[i].grad[k] * direction[at];
+        }
+    move_weights(m, was, direction, h);
+    double up = loss_of(b);
+    move_weights(m, was, direction, -h);
+    double down = loss_of(b);
+    move_weights(m, was, direction, 0);
+    char what[128];
+    snprintf(what, sizeof what, "%s: slope along a random direction", when);
+    check(what, slope, (up - down) / (2 * h), 1e-2);
+    free(direction);
+    free(was);
+}
+
+static void check_gradients(struct bench *b, const char *when)
+{
+    struct lab_rng r = lab_rng_at(21, 0, 0, 0);
+    double loss = gradient_of(b);
+    assert_near_one("loss of model_backward", loss, loss_of(b), 1e-6 * loss);
+    gradient_of(b);
+    for (int i = 0; i < b->model->n_param; i++) {
+        struct model_param *p = &b->model->param[i];
+        for (size_t k = 0; k < SAMPLED; k++) check_coordinate(b, when, p, lab_rng_below(&r, (uint32_t)p->size));
+    }
+    check_direction(b, when, &r);
+}
+
+static void gradients_agree_with_differences(void **state)
+{
+    struct bench b;
+    open_bench(&b, *state);
+    check_gradients(&b, "at the start");
+    const struct optim_options optim = { .lr = 3e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .weight_decay = 0.1, .clip = 1 };
+    for (int step = 0; step < TRAINED_STEPS; step++) {
+        gradient_of(&b);
+        optim_step(b.model, &optim, step);
+    }
+    check_gradients(&b, "after training");
+    tiny_close(&b.tiny);
+}
+
+/* ---- symmetries, for every case to which they apply ---- */
+
+#define FOR_CASES(c) for (const struct gradient_case *c = cases; c < cases + sizeof cases / sizeof *cases; c++)
+
+/* Row `row` of the batch as a batch of its own. */
+static struct model_batch only_row(const struct model_batch *all, int row)
+{
+    struct model_batch one = *all;
+    int at = row * all->T;
+    one.B = 1;
+    one.token += at;
+    one.target += at;
+    if (one.weight) one.weight += at;
+    if (one.key_ok) one.key_ok += at;
+    one.pos += row * all->pos_stride;
+    return one;
+}
+
+/* Each sequence's gradient is a mean over its own scored positions, so it counts by their weight. */
+static void batch_gradient_is_the_mean_over_sequences(void **state)
+{
+    (void)state;
+    FOR_CASES(c) {
+        struct bench b;
+        double *sum[64] = { NULL }, total = 0;
+        if (c->dropout > 0 || c->B == 1) continue;       /* a sequence alone has other dropout masks */
+        open_bench(&b, c);
+        struct model *m = b.model;
+        assert_true(m->n_param <= 64);
+        for (int i = 0; i < m->n_param; i++) sum[i] = calloc(m->param[i].size, sizeof **sum);
+        for (int row = 0; row < c->B; row++) {
+            struct model_batch one = only_row(&b.batch, row);
+            double weight = 0;
+            for (int t = 0; t < c->T; t++) weight += one.target[t] < 0 ? 0 : one.weight ? one.weight[t] : 1;
+            if (weight == 0) continue;
+            model_forward(m, &one, 1, DROPOUT_STEP);
+            model_backward(m, &one);
+            total += weight;
+            for (int i = 0; i < m->n_param; i++)
+                for (size_t k = 0; k < m->param[i].size; k++) sum[i][k] += weight * m->param[i].grad[k];
+        }
+        gradient_of(&b);
+        for (int i = 0; i < m->n_param; i++) {
+            char what[256];
+            snprintf(what, sizeof what, "case `%s`: %s", c->name, m->param[i].name);
+            for (size_t k = 0; k < m->param[i].size; k++) sum[i][k] /= total;
+            assert_near(what, m->param[i].grad, 1, sum[i], m->param[i].size, exact ? 1e-13 : 1e-5);
+            free(sum[i]);
+        }
+        tiny_close(&b.tiny);
+    }
+}
+
+/* Logits [B,T,V] of a forward; the caller frees them. */
+static lab_real *logits_of(struct bench *b, int train)
+{
+    size_t n = (size_t)b->batch.B * b->batch.T * b->tiny.spec.vocab_out;
+    lab_real *out = calloc(n, sizeof *out);
+    model_forward(b->model, &b->batch, train, DROPOUT_STEP);
+    return memcpy(out, b->model->logits, n * sizeof *out);
+}
+
+/* The logits at every position with watched[i] keep their very bits when the tokens with changed[i] are replaced. */
+static void check_no_influence(struct bench *b, const char *name, const uint8_t *watched, const uint8_t *changed)
+{
+    int n = b->batch.B * b->batch.T, V = b->tiny.spec.vocab_out, different = 0;
+    for (int train = 0; train <= 1; train++) {
+        lab_real *before = logits_of(b, train);
+        for (int i = 0; i < n; i++)
+            if (changed[i]) b->token[i] = (b->token[i] + 1 + i % (VOCAB_IN - 1)) % VOCAB_IN;
+        lab_real *after = logits_of(b, train);
+        for (int i = 0; i < n; i++) {
+            int same = !memcmp(before + i * V, after + i * V, (size_t)V * sizeof *before);
+            if (watched[i] && !same) fail_msg("case `%s`, train %d: the logits at %d changed with tokens they must not see", name, train, i);
+            different += changed[i] && !same;
+        }
+        free(before);
+        free(after);
+    }
+    assert_true(different > 0);                  /* the change itself was real */
+}
+
+static void padding_has_no_influence(void **state)
+{
+    (void)state;
+    FOR_CASES(c) {
+        struct bench b;
+        uint8_t padding[MOST] = { 0 };
+        if (!c->padded) continue;
+        open_bench(&b, c);
+        for (int i = 0; i < c->B * c->T; i++) padding[i] = !b.key_ok[i];
+        gradient_of(&b);                         /* the padding's token occurs nowhere else: it must get no gradient at all */
+        const struct model_param *embedding = tiny_param(b.model, "embedding.weight");
+        for (int k = 0; k < 8; k++) assert_true(embedding->grad[PADDING * 8 + k] == 0);
+        check_no_influence(&b, c->name, b.key_ok, padding);
+        tiny_close(&b.tiny);
+    }
+}
+
+static void causal_models_do_not_look_ahead(void **state)
+{
+    (void)state;
+    FOR_CASES(c) {
+        struct bench b;
+        uint8_t early[MOST], late[MOST];
+        if (!c->causal) continue;
+        open_bench(&b, c);
+        for (int i = 0; i < c->B * c->T; i++) late[i] = !(early[i] = i % c->T < c->T / 2);
+        check_no_influence(&b, c->name, early, late);
+        tiny_close(&b.tiny);
+    }
+}
+
+int main(void)
+{
+    enum { CASES = sizeof cases / sizeof *cases };
+    struct CMUnitTest tests[CASES + 3];
+    for (size_t i = 0; i < CASES; i++)
+        tests[i] = (struct CMUnitTest){ .name = cases[i].name, .test_func = gradients_agree_with_differences,
+                                        .initial_state = (void *)&cases[i] };
+    tests[CASES] = (struct CMUnitTest)cmocka_unit_test(batch_gradient_is_the_mean_over_sequences);
+    tests[CASES + 1] = (struct CMUnitTest)cmocka_unit_test(padding_has_no_influence);
+    tests[CASES + 2] = (struct CMUnitTest)cmocka_unit_test(causal_models_do_not_look_ahead);
+    return _cmocka_run_group_tests("gradients", tests, CASES + 3, NULL, NULL);
+}
