@@ -16,7 +16,7 @@
 /* ---- the statements ---- */
 
 enum statement { PUT_SWEEP, PUT_RUN, ARM, PUT_CELL, PUT_ENV, RUN_STATUS, HAS_EVAL, STEP_MS, BEGIN_ATTEMPT, FIND_RUNNING, END_ATTEMPT,
-                 DONE_ATTEMPT, PUT_METRIC, PUT_EVAL, PUT_EVAL_POSITION, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING, N_STATEMENT };
+                 SUPERSEDE, DONE_ATTEMPT, PUT_METRIC, PUT_EVAL, PUT_EVAL_POSITION, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING, N_STATEMENT };
 _Static_assert((int)N_STATEMENT <= DB_STATEMENTS, "struct store has room for every statement");
 
 /* "DO UPDATE SET x = x" changes nothing, but lets RETURNING name the row that is there already. */
@@ -42,6 +42,7 @@ static const char *const sql[N_STATEMENT] = {
     [FIND_RUNNING] = "SELECT attempt_id, pid, pid_start, boot_id, host FROM attempt WHERE status = 'running' AND ?1 IN (0, run_id)",
     [END_ATTEMPT] = "UPDATE attempt SET status = ?, reason = ?, ended_us = max(started_us, ?), active_ns = ?, last_step = ?, result_sha256 = ?,"
                     " exit_code = ?, term_signal = ? WHERE attempt_id = ? AND status = 'running' RETURNING attempt_id",
+    [SUPERSEDE] = "UPDATE attempt SET status = 'superseded', reason = 'trained anew' WHERE attempt_id = ? AND status = 'done' RETURNING attempt_id",
     [DONE_ATTEMPT] = "SELECT attempt_id FROM attempt WHERE status = 'done' AND run_id = ?",
     [PUT_METRIC] = "INSERT OR REPLACE INTO metric(attempt_id, name, step, value, special) VALUES(?, ?, ?, ?, ?)",
     [PUT_EVAL] = "INSERT INTO eval(attempt_id, split, length, step, n, n_exact, n_tok, n_tok_ok, loss, loss_special, data_sha256)"
@@ -346,6 +347,15 @@ int store_attempt_end(struct store *s, int64_t attempt_id, const struct store_en
     call_integer(&c, attempt_id);
     if (call_finish(&c, &ended, err) != 0) return -1;
     return ended ? 0 : lab_fail(err, "%s: attempt %" PRId64 " is not running, so it cannot end as %s", s->path, attempt_id, end->status);
+}
+
+int store_supersede(struct store *s, int64_t attempt_id, struct lab_err *err)
+{
+    int64_t superseded = 0;
+    struct call c = call_begin(s, SUPERSEDE);
+    call_integer(&c, attempt_id);
+    if (call_finish(&c, &superseded, err) != 0) return -1;
+    return superseded ? 0 : lab_fail(err, "%s: attempt %" PRId64 " is not done, so nothing can supersede it", s->path, attempt_id);
 }
 
 /* ---- records ---- */
