@@ -132,7 +132,7 @@ static void print_summary(const struct sweep *s, const struct row *row, size_t n
     str_add(out, "\n");
 }
 
-int plan_print(const struct sweep *s, const char *db, int json, struct lab_err *err)
+static int print_plan(const struct sweep *s, const char *db, int json, struct lab_err *err)
 {
     struct store *store = NULL;
     struct str out = { 0 };
@@ -154,6 +154,13 @@ out:
     return code;
 }
 
+int plan_show(const struct cmd *cmd, const struct sweep *s, const char *db, int json)
+{
+    struct lab_err err;
+    int code = print_plan(s, db, json, &err);
+    return code == EXIT_DONE ? code : cli_fail(cmd, code, &err);
+}
+
 int cmd_plan(const struct cmd *cmd, int argc, char **argv)
 {
     const char *db = CLI_DEFAULT_DB;
@@ -170,8 +177,7 @@ int cmd_plan(const struct cmd *cmd, int argc, char **argv)
     if (cli_conf(&conf, argv[1], &set, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
     if (cli_registry(&registry, &plugin, &err) != 0) goto no_registry;
     if (sweep_build(&sweep, &conf, &registry, &err) != 0) goto no_sweep;
-    code = plan_print(&sweep, db, json, &err);
-    if (code != EXIT_DONE) cli_fail(cmd, code, &err);
+    code = plan_show(cmd, &sweep, db, json);
     sweep_free(&sweep);
     registry_free(&registry);
     conf_free(&conf);
