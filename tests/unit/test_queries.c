@@ -219,14 +219,20 @@ static void views_use_their_indexes(void **state)
 
 /* ---- the saved queries ---- */
 
-static void read_query(const char *name, struct str *sql)
+static void read_text(const char *path, struct str *text)
 {
-    char path[512], buffer[512];
-    snprintf(path, sizeof path, "results/queries/%s", name);
+    char buffer[512];
     FILE *f = fopen(path, "r");
     assert_non_null(f);
-    for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0; ) str_addn(sql, buffer, n);
+    for (size_t n; (n = fread(buffer, 1, sizeof buffer, f)) > 0; ) str_addn(text, buffer, n);
     fclose(f);
+}
+
+static void read_query(const char *name, struct str *sql)
+{
+    char path[512];
+    snprintf(path, sizeof path, "results/queries/%s", name);
+    read_text(path, sql);
 }
 
 static int lines_of(const char *command)
@@ -279,6 +285,54 @@ static void saved_queries_run_here_and_in_the_sqlite3_program(void **state)
     assert_non_null(strstr(str_text(&got.text), "shift|rope||8|16|3|0|0.7|0.2|0.5|0.9|0.2|0.2646|0|0.5|0.1|0.241\n"));
     str_free(&sql);
     str_free(&got.text);
+    store_close(s);
+}
+
+/* ---- results/README.md ---- */
+
+/* The part of the text between the heading "### name" and the next heading; fails if there is none. */
+static char *section(const char *text, const char *name)
+{
+    char heading[80];
+    snprintf(heading, sizeof heading, "\n### %s\n", name);
+    const char *start = strstr(text, heading), *end;
+    if (!start) fail_msg("results/README.md has no heading '### %s'", name);
+    start += strlen(heading);
+    end = strstr(start, "\n##");
+    return end ? strndup(start, (size_t)(end - start)) : strdup(start);
+}
+
+static int find_column(void *ctx, int n, const struct store_value *v)
+{
+    char quoted[80], *text = section(ctx, v[0].text);
+    (void)n;
+    snprintf(quoted, sizeof quoted, "`%s`", v[1].text);
+    if (!strstr(text, quoted)) fail_msg("results/README.md does not describe %s.%s", v[0].text, v[1].text);
+    free(text);
+    return 0;
+}
+
+static void every_column_is_described(void **state)
+{
+    (void)state;
+    struct store *s = open_set();
+    struct str readme = { 0 };
+    char *at;
+    read_text("results/README.md", &readme);
+    const struct store_rows rows = { NULL, find_column, readme.text };
+    OK(store_query(s, "SELECT t.name, c.name FROM sqlite_schema t, pragma_table_info(t.name) c WHERE t.type IN ('table', 'view')", NULL, 0, 0, &rows, &err));
+    int examples = 0;
+    for (at = readme.text; (at = strstr(at, "```sql\n")); examples++) {          /* and its examples run */
+        at += 7;
+        struct rows got = { 0 };
+        char *sql = strndup(at, (size_t)(strstr(at, "```") - at));
+        OK(query(s, sql, &got));
+        assert_true(got.n > 0);
+        free(sql);
+        str_free(&got.text);
+    }
+    assert_int_equal(examples, 3);
+    str_free(&readme);
     store_close(s);
 }
 
@@ -409,7 +463,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(results_hold_final_test_evaluations_of_done_runs), TEST(by_length_pools_seeds_of_one_arm), TEST(by_length_never_pools_different_data),
         TEST(curves_hold_training_and_evaluations), TEST(by_position_and_runs_and_failures), TEST(order_of_work_does_not_show),
-        TEST(views_use_their_indexes), TEST(saved_queries_run_here_and_in_the_sqlite3_program), TEST(values_keep_their_types),
+        TEST(views_use_their_indexes), TEST(saved_queries_run_here_and_in_the_sqlite3_program), TEST(every_column_is_described), TEST(values_keep_their_types),
         TEST(a_reader_of_rows_may_stop), TEST(only_one_statement_that_reads), TEST(a_long_query_is_stopped),
         TEST(damage_found_later_is_the_database_s_fault) };
     return cmocka_run_group_tests(tests, NULL, NULL);
