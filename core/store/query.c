@@ -48,7 +48,7 @@ static int refuse_sql(struct store *s, const char *sql, struct lab_err *err)
     if (code == SQLITE_AUTH) return refuse_write(s, err);
     if (code != SQLITE_ERROR) return db_fail(s, err);
     if (at < 0) lab_fail(err, "%s: %s", s->path, sqlite3_errmsg(s->db));
-    else lab_fail(err, "%s: %s, at '%.*s'", s->path, sqlite3_errmsg(s->db), (int)strcspn(sql + at, "\n") < 40 ? (int)strcspn(sql + at, "\n") : 40, sql + at);
+    else lab_fail(err, "%s: %s, at '%.*s'", s->path, sqlite3_errmsg(s->db), (int)strcspn(sql + at, "\n"), sql + at);
     return -2;
 }
 
@@ -68,7 +68,8 @@ static int prepare(struct store *s, const char *sql, sqlite3_stmt **st, struct l
 static int bind(struct store *s, sqlite3_stmt *st, const char *const *args, int n_args, struct lab_err *err)
 {
     int wanted = sqlite3_bind_parameter_count(st);
-    if (wanted != n_args) return lab_fail(err, "%s: the query has %d parameters (?), but %d values came with it", s->path, wanted, n_args), -2;
+    if (wanted != n_args)
+        return lab_fail(err, "%s: the query has %d parameters (?), but %d values came with it", s->path, wanted, n_args), -2;
     for (int i = 0; i < n_args; i++)
         if (sqlite3_bind_text(st, i + 1, args[i], -1, SQLITE_STATIC) != SQLITE_OK) return db_fail(s, err);
     return 0;
@@ -113,7 +114,10 @@ int store_query(struct store *s, const char *sql, const char *const *args, int n
     int rc = prepare(s, sql, &st, err);
     if (rc == 0) rc = bind(s, st, args, n_args, err);
     if (rc == 0) rc = send_rows(s, st, rows, err);
-    if (deadline.passed) rc = (lab_fail(err, "%s: stopped after %g seconds; ask for less (WHERE, LIMIT) or allow more time", s->path, seconds), -2);
+    if (deadline.passed) {
+        lab_fail(err, "%s: stopped after %g seconds; ask for less (WHERE, LIMIT) or allow more time", s->path, seconds);
+        rc = -2;
+    }
     sqlite3_finalize(st);
     sqlite3_progress_handler(s->db, 0, NULL, NULL);
     sqlite3_set_authorizer(s->db, NULL, NULL);

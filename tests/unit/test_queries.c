@@ -346,7 +346,7 @@ static void values_keep_their_types(void **state)
     const struct store_rows rows = { take_header, take_row, &got };
     const char *const args[] = { "rope", "1" };
     expect(s, "SELECT 1, 2.5, 'a b', NULL, 9223372036854775807, 0.1", "1|2.5|a b|NULL|9223372036854775807|0.1\n");
-    expect(s, "SELECT value FROM run, json_each(config, '$.train') WHERE run_id = 1", "8\n");
+    expect(s, "SELECT value FROM run, json_each(config, '$.train.length') WHERE run_id = 1", "8\n8\n");
     expect(s, " -- a comment\n WITH x(n) AS (VALUES(1), (2)) SELECT n FROM x ; -- the end\n", "1\n2\n");
     OK(store_query(s, "SELECT encoder AS e, seed FROM runs WHERE encoder = ?1 AND seed = ?2 AND label = ''", args, 2, 0, &rows, &err));
     assert_string_equal(str_text(&got.text), "e|seed\nrope|1\n");
