@@ -38,7 +38,7 @@ static int may_touch(void *ctx, int action, const char *a, const char *b, const 
 
 static int refuse_write(struct store *s, struct lab_err *err)
 {
-    return lab_fail(err, "%s: only a statement that reads is accepted here: SELECT, WITH or EXPLAIN", s->path), -2;
+    return lab_fail(err, "%s: queries are read-only: SELECT, WITH or EXPLAIN", s->path), -2;
 }
 
 /* "no such column: acc" and the place, which a long query needs. */
