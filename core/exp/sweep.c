@@ -182,11 +182,18 @@ static int seen_before(struct seen *seen, const struct sweep *s, const char *key
     }
 }
 
+/* Sorted by key: a file with its axes in another order gives the same labels. */
 static void make_label(struct str *out, const struct plan *p, const size_t *at)
 {
-    for (int i = 0; i < p->n_axis; i++) {
-        const struct axis *a = &p->axis[i];
-        if (strcmp(a->section, "run")) str_printf(out, "%s%s=%s", out->len ? ", " : "", a->from->key, a->value[at[i]]);
+    for (const char *last = "";;) {
+        int next = -1;
+        for (int i = 0; i < p->n_axis; i++) {
+            const char *key = p->axis[i].from->key;
+            if (strcmp(p->axis[i].section, "run") && strcmp(key, last) > 0 && (next < 0 || strcmp(key, p->axis[next].from->key) < 0)) next = i;
+        }
+        if (next < 0) return;
+        last = p->axis[next].from->key;
+        str_printf(out, "%s%s=%s", out->len ? ", " : "", last, p->axis[next].value[at[next]]);
     }
 }
 
