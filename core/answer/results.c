@@ -48,7 +48,9 @@ static const char sweep_sql[] =
 
 static const char run_sql[] =
     "SELECT c.ordinal, r.seed, r.chance, json_extract(r.config, '$.model.causal'),"
-    " r.task, r.task_key, json_extract(r.config, '$.train.length'), r.encoder, c.label, s.state, s.reason,"
+    " r.task, r.task_key,"
+    " iif(r.config ->> '$.train.length[0]' < r.train_length, (r.config ->> '$.train.length[0]') || '..', '') || r.train_length,"
+    " r.encoder, c.label, s.state, s.reason,"
     " (SELECT f.path FROM attempt a JOIN artifact f USING(attempt_id) WHERE a.run_id = r.run_id AND f.kind = 'log'"
     "  ORDER BY a.started_us DESC LIMIT 1)"
     " FROM sweep_cell c JOIN run r USING(run_id) JOIN runs s USING(run_key) WHERE c.sweep_id = ?1 ORDER BY c.ordinal";
