@@ -134,7 +134,8 @@ int ceiling_compute(const struct lab_task *task, const void *self, const struct 
         return lab_fail(err, "task %s takes lengths %d to %d, not %d", task->name, info->min_len, info->max_len, length);
     struct work w = { .task = task, .self = self, .length = length, .tape = task->tape ? task->tape(self, length) : length,
                       .vocab_in = info->vocab_in, .vocab_out = info->vocab_out };
-    if (w.tape < 1) return lab_fail(err, "task %s: a tape of %d tokens at length %d: the task is at fault", task->name, w.tape, length);
+    if (w.tape < 1)
+        return lab_fail(err, "task %s: a tape of %d tokens at length %d: the task is at fault", task->name, w.tape, length);
     int most = clamp(TOKENS_MOST / w.tape, ORDERS_LEAST, ORDERS_MOST);
     w.orders = w.tape < most / ORDERS_A_TOKEN ? w.tape * ORDERS_A_TOKEN : most;
     int status = work_init(&w, err) == 0 ? estimate(&w, out, err) : -1;
