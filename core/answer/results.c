@@ -534,6 +534,13 @@ static void add_real(struct table *t, double value)
     str_free(&text);
 }
 
+static void add_integer(struct table *t, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    table_number(t, text);
+}
+
 static int add_json_row(const struct answer *a, struct table *t, int panel, int arm, int64_t length)
 {
     const struct run *run = &a->run[a->arm[arm].run];
@@ -544,14 +551,14 @@ static int add_json_row(const struct answer *a, struct table *t, int panel, int 
     table_add(t, run->text[TRAIN]);
     table_add(t, run->text[ENCODER]);
     table_add(t, run->text[LABEL]);
-    add_real(t, (double)length);
-    add_real(t, cell.n);
-    add_real(t, a->arm[arm].planned);
+    add_integer(t, length);
+    add_integer(t, cell.n);
+    add_integer(t, a->arm[arm].planned);
     add_real(t, cell.mean);
     add_real(t, cell.half_width);
     add_real(t, cell.n ? cell.min : NAN);
     add_real(t, cell.n ? cell.max : NAN);
-    add_real(t, cell.solved);
+    add_integer(t, cell.solved);
     add_real(t, cell.sequence);
     add_real(t, run->chance);
     add_real(t, ceiling);
