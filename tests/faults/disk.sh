@@ -2,7 +2,7 @@
 # disk.sh -- a full disk ends the sweep with exit 3 or fails the run that met it; what was committed stays; read-only is refused.
 . "$(dirname "$0")/lib.sh"
 experiment 100 'none, sinusoidal' 0..1 >short.ini
-experiment 4000 'none, sinusoidal' 0..3 >long.ini
+experiment 20000 'none, sinusoidal' 0..3 >long.ini
 
 # A small disk needs root, or a user namespace in which one is root.
 if [ "${IN_NAMESPACE:-}" = "" ] && ! { mkdir probe && mount -t tmpfs -o size=64k none probe 2>/dev/null && umount probe; }; then

@@ -1,7 +1,7 @@
 #!/bin/bash
 # interrupt.sh -- SIGINT and SIGTERM stop cleanly and are continued; a second one stops at once; nohup is respected.
 . "$(dirname "$0")/lib.sh"
-experiment 3000 'none, sinusoidal' 0..1 >long.ini
+experiment 20000 'none, sinusoidal' 0..1 >long.ini
 experiment 100 'none, bad_hang' 0 >hang.ini
 plugin=$BUILD/tests/plugins/bad_hang.so
 
@@ -11,7 +11,7 @@ undisturbed=$(answer)
 
 for signal in TERM INT HUP; do
     db=$signal.db; lab run long.ini --db $db --jobs 2 >out 2>err & lab=$!
-    wait_for 10 curve_begun
+    wait_for 20 curve_begun
     pids=$(workers $lab) began=$SECONDS
     kill -$signal -- -$lab                         # as a terminal does: to the whole group
     wait $lab
@@ -48,7 +48,7 @@ same "a worker that hangs: interrupted" "$(ask "SELECT state FROM runs WHERE enc
 
 db=nohup.db
 (trap '' HUP; exec lab run long.ini --db nohup.db --jobs 2) >out 2>err & lab=$!
-wait_for 10 curve_begun
+wait_for 20 curve_begun
 kill -HUP $lab
 wait $lab
 same "under nohup a hang-up changes nothing" $? 0
