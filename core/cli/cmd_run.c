@@ -39,12 +39,19 @@ static int run_sweep(const struct cmd *cmd, const struct sweep *sweep, const str
     return code;
 }
 
+static int show_plan(const struct cmd *cmd, const struct sweep *sweep, const struct choice *choice)
+{
+    struct lab_err err;
+    int code = plan_print(sweep, choice->db, 0, &err);
+    return code == EXIT_DONE ? code : cli_fail(cmd, code, &err);
+}
+
 static int build_and_run(const struct cmd *cmd, const struct conf *conf, const struct registry *registry, const struct choice *choice)
 {
     struct sweep sweep;
     struct lab_err err;
     if (sweep_build(&sweep, conf, registry, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
-    int code = choice->dry_run ? plan_show(cmd, &sweep, choice->db, 0) : run_sweep(cmd, &sweep, choice);
+    int code = choice->dry_run ? show_plan(cmd, &sweep, choice) : run_sweep(cmd, &sweep, choice);
     sweep_free(&sweep);
     return code;
 }
@@ -77,9 +84,8 @@ int cmd_run(const struct cmd *cmd, int argc, char **argv)
         CLI_END };
     int parsed = cli_parse(cmd, option, &argc, argv);
     if (parsed) return parsed > 0 ? EXIT_DONE : EXIT_USAGE;
-    struct lab_err err;
-    if (argc != 2) return lab_fail(&err, "expected one experiment file, found %d; see `lab run --help`", argc - 1), cli_fail(cmd, EXIT_USAGE, &err);
-    enum { MOST = 256 };
-    if (choice.jobs > MOST) return lab_fail(&err, "--jobs %lld: the limit is %d", (long long)choice.jobs, MOST), cli_fail(cmd, EXIT_USAGE, &err);
-    return run_file(cmd, argv[1], &choice);
+    struct lab_err err = { "" };
+    if (argc != 2) lab_fail(&err, "expected one experiment file, found %d; see `lab run --help`", argc - 1);
+    else if (choice.jobs > SCHED_MAX_JOBS) lab_fail(&err, "--jobs is %lld (limit is %d)", (long long)choice.jobs, SCHED_MAX_JOBS);
+    return *err.msg ? cli_fail(cmd, EXIT_USAGE, &err) : run_file(cmd, argv[1], &choice);
 }

@@ -24,7 +24,7 @@
 #include "run/signals.h"
 #include "run/worker.h"
 
-enum { COMMIT_RECORDS = 1000, TICK_MS = 250, STOP_S = 10, MAX_JOBS = 256 };
+enum { COMMIT_RECORDS = 1000, TICK_MS = 250, STOP_S = 10 };
 #define SECOND_NS INT64_C(1000000000)
 
 struct ceiling_job { size_t run; struct option_list lengths; };  /* any run of the task: it tells the task's options */
@@ -293,6 +293,7 @@ static int start_run(struct sched *s, struct desk *d, size_t run, struct lab_err
 static void start_ceiling(struct sched *s, struct desk *d, const struct ceiling_job *job)
 {
     struct lab_err why;
+    if (!job->lengths.n) return;                     /* all in the database */
     clear_desk(d, WORK_CEILING, job->run, s->sweep->run[job->run].config.key);
     if (start_worker(s, d, &job->lengths, &why) != 0) progress_note(&s->progress, "%s", why.msg);
 }
@@ -547,7 +548,7 @@ static int count_cores(void)
 static int make_room(struct sched *s, struct lab_err *err)
 {
     int jobs = s->options->jobs > 0 ? s->options->jobs : count_cores();
-    s->n_desk = jobs < MAX_JOBS ? jobs : MAX_JOBS;
+    s->n_desk = jobs < SCHED_MAX_JOBS ? jobs : SCHED_MAX_JOBS;
     s->desk = mem_alloc((size_t)s->n_desk * sizeof *s->desk, err);
     s->poll = s->desk ? mem_alloc((size_t)(2 * s->n_desk + 1) * sizeof *s->poll, err) : NULL;
     s->run_id = s->poll ? mem_alloc(s->sweep->n * sizeof *s->run_id, err) : NULL;

@@ -9,8 +9,9 @@
 #include "exp/sweep.h"
 #include "store/store.h"
 
+enum { SCHED_MAX_JOBS = 256 };
 struct sched_options {
-    int jobs;                        /* workers at once; 0 = the cores that this process may use */
+    int jobs;                        /* workers at once, at most SCHED_MAX_JOBS; 0 = the cores that this process may use */
     int quiet;                       /* no progress; failures are still named */
     int retry_failed;                /* try runs again that failed before */
     const char *program;             /* the worker is `program work`; NULL = this program */

@@ -498,6 +498,11 @@ static void ceilings_are_computed_once(void **state)
     run_sched(&w, (struct sched_options){ .jobs = 2 });
     assert_string_equal(ask(&w, "SELECT group_concat(length || ' ' || value, ', ') FROM ceiling", NULL), "8 0.317, 12 0.266");
     assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "2");
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 2, .program = "/nowhere/lab" });
+    assert_int_equal(r.already, 2);
+    char log[160];
+    snprintf(log, sizeof log, "%s/logs", w.folder);
+    assert_int_not_equal(access(log, F_OK), 0);
     world_end(&w);
     WORLD(causal, "done");
     causal.run[0].config.task = &exchangeable;
