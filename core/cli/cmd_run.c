@@ -39,19 +39,12 @@ static int run_sweep(const struct cmd *cmd, const struct sweep *sweep, const str
     return code;
 }
 
-static int show_plan(const struct cmd *cmd, const struct sweep *sweep, const struct choice *choice)
-{
-    struct lab_err err;
-    int code = plan_print(sweep, choice->db, 0, &err);
-    return code == EXIT_DONE ? code : cli_fail(cmd, code, &err);
-}
-
 static int build_and_run(const struct cmd *cmd, const struct conf *conf, const struct registry *registry, const struct choice *choice)
 {
     struct sweep sweep;
     struct lab_err err;
     if (sweep_build(&sweep, conf, registry, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
-    int code = choice->dry_run ? show_plan(cmd, &sweep, choice) : run_sweep(cmd, &sweep, choice);
+    int code = choice->dry_run ? plan_show(cmd, &sweep, choice->db, 0) : run_sweep(cmd, &sweep, choice);
     sweep_free(&sweep);
     return code;
 }
