@@ -120,7 +120,7 @@ static void print_text(const struct sampler *s, int64_t n)
 
 static void print_json(const struct sampler *s, const struct wish *wish, int64_t n)
 {
-    printf("%s\n  {\"n\": %lld, \"length\": %d, \"split\": \"%s\", \"seed\": %lld, \"in\": [", n == wish->first ? "" : ",",
+    printf("%s\n  {\"n\": %lld, \"length\": %d, \"split\": \"%s\", \"seed\": %lld, \"input\": [", n == wish->first ? "" : ",",
            (long long)n, (int)wish->length, split_name[wish->split], (long long)wish->seed);
     print_ids(s->example.in, s->tape, ", ", 0, "null");
     printf("], \"target\": [");
