@@ -109,8 +109,7 @@ static enum train_status finish(struct session *s)
 static double step(struct session *s, int64_t i)
 {
     if (data_train(&s->data, i, s->err) != 0) return NAN;
-    model_forward(&s->model, &s->data.batch, 1, (uint32_t)i);
-    double loss = model_backward(&s->model, &s->data.batch);
+    double loss = model_step(&s->model, &s->data.batch, (uint32_t)i);
     if (!isfinite(loss)) return lab_fail(s->err, "loss is %s at step %lld", isnan(loss) ? "nan" : "inf", (long long)i + 1), NAN;
     double norm = optim_step(&s->model, &s->optim, i);
     if (!isfinite(norm)) return lab_fail(s->err, "gradient is %s at step %lld", isnan(norm) ? "nan" : "inf", (long long)i + 1), NAN;

@@ -14,6 +14,7 @@ enum { ROWS_MAX = 256, CHOICES_MAX = 64, CHOICES_TEXT = 512 };
 
 struct type {
     int32_t id;
+    const char *name;                /* for `lab info` */
     const char *kind;                /* what a value is, in a message in front of its domain */
     uint32_t size, align;            /* of the value in *self */
     int  (*parse)(const struct lab_option *, void *at, const char *text, struct lab_err *);
@@ -328,13 +329,13 @@ static void domain_list(struct str *out, const struct lab_option *row)
 
 #define OF(T) sizeof(T), _Alignof(T)
 static const struct type types[] = {
-    { LAB_T_INT, "a whole number, ", OF(int32_t), parse_int, print_int, print_int, domain_int },
-    { LAB_T_REAL, "a number, ", OF(double), parse_real, print_real, print_real, domain_real },
-    { LAB_T_BOOL, "", OF(int32_t), parse_bool, print_bool, json_bool, domain_bool },
-    { LAB_T_ENUM, "", OF(int32_t), parse_enum, print_enum, json_enum, domain_enum },
-    { LAB_T_STR, "", OF(const char *), parse_text, print_text, json_text, domain_text },
-    { OPTION_RANGE, "", OF(struct option_range), parse_range, print_range, json_range, domain_range },
-    { OPTION_LIST, "", OF(struct option_list), parse_list, print_list, json_list, domain_list },
+    { LAB_T_INT, "int", "a whole number, ", OF(int32_t), parse_int, print_int, print_int, domain_int },
+    { LAB_T_REAL, "real", "a number, ", OF(double), parse_real, print_real, print_real, domain_real },
+    { LAB_T_BOOL, "bool", "", OF(int32_t), parse_bool, print_bool, json_bool, domain_bool },
+    { LAB_T_ENUM, "enum", "", OF(int32_t), parse_enum, print_enum, json_enum, domain_enum },
+    { LAB_T_STR, "text", "", OF(const char *), parse_text, print_text, json_text, domain_text },
+    { OPTION_RANGE, "range", "", OF(struct option_range), parse_range, print_range, json_range, domain_range },
+    { OPTION_LIST, "list", "", OF(struct option_list), parse_list, print_list, json_list, domain_list },
 };
 #undef OF
 
@@ -378,6 +379,7 @@ void option_print_json(struct str *out, const struct lab_option *row, const void
     type_of(row)->print_json(out, row, place(row, self));
 }
 
+const char *option_type(const struct lab_option *row) { return type_of(row)->name; }
 void option_print_domain(struct str *out, const struct lab_option *row) { type_of(row)->domain(out, row); }
 
 /* ---- a whole table ---- */
@@ -395,11 +397,11 @@ int option_defaults(const struct lab_option *table, void *self, const char **mis
 static int check_place(const struct lab_option *row, const struct type *type, size_t self_size, struct lab_err *err)
 {
     if ((size_t)row->off + type->size > self_size)
-        return lab_fail(err, "option %s: offset %u and size %u reach beyond self_size %zu; set self_size to the sizeof of the struct "
-                        "that the table writes to", row->name, row->off, type->size, self_size);
+        return lab_fail(err, "option %s: offset %u and size %u reach beyond self_size %zu; set self_size to the sizeof of the "
+                        "struct that the table writes to", row->name, row->off, type->size, self_size);
     if (row->off % type->align)
-        return lab_fail(err, "option %s: offset %u is no multiple of %u, its type's alignment; use the LAB_INT, LAB_REAL ... macros",
-                        row->name, row->off, type->align);
+        return lab_fail(err, "option %s: offset %u is no multiple of %u, its type's alignment; use the LAB_INT, LAB_REAL ... "
+                        "macros", row->name, row->off, type->align);
     return 0;
 }
 
@@ -410,7 +412,8 @@ static int check_bounds(const struct lab_option *row, struct lab_err *err)
     if (!(row->lo <= row->hi))                   /* also when one is nan */
         return lab_fail(err, "option %s: no value lies between its bounds %g and %g", row->name, row->lo, row->hi);
     if (whole && (row->lo < INT32_MIN || row->hi > INT32_MAX || row->lo != floor(row->lo) || row->hi != floor(row->hi)))
-        return lab_fail(err, "option %s: its bounds %.17g and %.17g must be whole numbers of 32 bits", row->name, row->lo, row->hi);
+        return lab_fail(err, "option %s: its bounds %.17g and %.17g must be whole numbers of 32 bits", row->name, row->lo,
+                        row->hi);
     return 0;
 }
 
@@ -419,7 +422,8 @@ static int check_choices(const struct lab_option *row, struct lab_err *err)
     size_t n;
     const char *word;
     if (row->type != LAB_T_ENUM) return 0;
-    if (!row->choices || !*row->choices) return lab_fail(err, "option %s: an ENUM without choices; list them as \"a|b|c\"", row->name);
+    if (!row->choices || !*row->choices)
+        return lab_fail(err, "option %s: an ENUM without choices; list them as \"a|b|c\"", row->name);
     if (strlen(row->choices) >= CHOICES_TEXT)
         return lab_fail(err, "option %s: its choices are too long (limit is %d bytes)", row->name, CHOICES_TEXT - 1);
     for (int i = 0; (word = choice(row->choices, i, &n)); i++) {
@@ -462,8 +466,8 @@ static int check_unique(const struct lab_option *table, int row, struct lab_err 
     for (const struct lab_option *a = table; a < b; a++) {
         if (!strcmp(a->name, b->name)) return lab_fail(err, "option %s: stands twice in the table; rename one", b->name);
         if (a->off < b->off + type_of(b)->size && b->off < a->off + type_of(a)->size)
-            return lab_fail(err, "option %s: offset %u overlaps option %s at offset %u; give each a field of its own", b->name, b->off,
-                            a->name, a->off);
+            return lab_fail(err, "option %s: offset %u overlaps option %s at offset %u; give each a field of its own", b->name,
+                            b->off, a->name, a->off);
     }
     return 0;
 }
@@ -471,7 +475,8 @@ static int check_unique(const struct lab_option *table, int row, struct lab_err 
 int option_check_table(const struct lab_option *table, size_t self_size, struct lab_err *err)
 {
     for (int i = 0; table && table[i].name; i++) {
-        if (i == ROWS_MAX) return lab_fail(err, "the option table has no end (limit is %d rows); close it with LAB_OPTIONS_END", ROWS_MAX);
+        if (i == ROWS_MAX)
+            return lab_fail(err, "the option table has no end (limit is %d rows); close it with LAB_OPTIONS_END", ROWS_MAX);
         if (check_row(&table[i], self_size, err) != 0 || check_unique(table, i, err) != 0) return -1;
     }
     return 0;

@@ -34,6 +34,8 @@ int option_defaults(const struct lab_option *table, void *self, const char **mis
 void option_print(struct str *out, const struct lab_option *row, const void *self);
 /* The same as a JSON value: number, true/false, string or array. */
 void option_print_json(struct str *out, const struct lab_option *row, const void *self);
+/* "int", "real", "bool", "enum", "text", "range" or "list". */
+const char *option_type(const struct lab_option *row);
 /* The range or choices for people: "1..64", "0 to 1", "a | b | c", "yes | no". */
 void option_print_domain(struct str *out, const struct lab_option *row);
 

@@ -22,22 +22,28 @@ static const char *const kind_name[] = { "encoder", "task" };
 
 /* ---- judging ---- */
 
-static const char *real_name(uint32_t size) { return size == sizeof(float) ? "float" : size == sizeof(double) ? "double" : "unknown"; }
+static const char *real_name(uint32_t size)
+{
+    return size == sizeof(float) ? "float" : size == sizeof(double) ? "double" : "unknown";
+}
 
 /* 1.0 is the first ABI, so there are no smaller structs yet.  A minor that grows one lowers this
  * bound to the size of 1.0 and has the host read what an older plugin lacks as zero. */
 static int check_size(const char *what, uint32_t found, size_t expected, struct lab_err *err)
 {
     if (found == expected) return 0;
-    return lab_fail(err, "%s: size is %u bytes, this lab expects %zu; rebuild it against this lab's headers", what, found, expected);
+    return lab_fail(err, "%s: size is %u bytes, this lab expects %zu; rebuild it against this lab's headers", what, found,
+                    expected);
 }
 
 static int check_plugin(const struct lab_plugin *p, struct lab_err *err)
 {
     if (p->magic != LAB_MAGIC)
-        return lab_fail(err, "magic is 0x%08x, expected 0x%08x; build it with lab_plugin.h's LAB_PLUGIN(...)", p->magic, LAB_MAGIC);
+        return lab_fail(err, "magic is 0x%08x, expected 0x%08x; build it with lab_plugin.h's LAB_PLUGIN(...)", p->magic,
+                        LAB_MAGIC);
     if (p->abi_major != LAB_ABI_MAJOR)
-        return lab_fail(err, "abi_major is %u, this lab's is %u; rebuild it against this lab's lab_plugin.h", p->abi_major, LAB_ABI_MAJOR);
+        return lab_fail(err, "abi_major is %u, this lab's is %u; rebuild it against this lab's lab_plugin.h", p->abi_major,
+                        LAB_ABI_MAJOR);
     if (p->abi_minor > LAB_ABI_MINOR)
         return lab_fail(err, "abi_minor is %u, this lab offers up to %u; update lab, or build the plugin with -DLAB_ABI_MINOR=%u "
                         "if it needs nothing newer", p->abi_minor, LAB_ABI_MINOR, LAB_ABI_MINOR);
@@ -47,7 +53,8 @@ static int check_plugin(const struct lab_plugin *p, struct lab_err *err)
                         real_name(p->real_size), sizeof(lab_real), real_name(sizeof(lab_real)),
                         sizeof(lab_real) == sizeof(float) ? "out" : "");
     if (!p->name || !str_is_name(p->name))
-        return lab_fail(err, "name is '%.80s', expected 1 to 63 of a-z, 0-9 and _; rename it in LAB_PLUGIN(...)", p->name ? p->name : "");
+        return lab_fail(err, "name is '%.80s', expected 1 to 63 of a-z, 0-9 and _; rename it in LAB_PLUGIN(...)",
+                        p->name ? p->name : "");
     if ((!p->encoders || !*p->encoders) && (!p->tasks || !*p->tasks))
         return lab_fail(err, "brings neither encoders nor tasks; give LAB_PLUGIN(...) a NULL-terminated list of one or the other");
     return 0;
@@ -72,14 +79,15 @@ static int check_common(const struct common *c, struct lab_err *err)
     snprintf(what, sizeof what, "%s '%s'", c->kind, c->name);
     if (check_size(what, c->size, c->expected, err) != 0) return -1;
     if (c->flags & ~c->known)
-        return lab_fail(err, "%s: flags are 0x%x, ABI %u.%u knows 0x%x; clear the others", what, c->flags, LAB_ABI_MAJOR, LAB_ABI_MINOR,
-                        c->known);
+        return lab_fail(err, "%s: flags are 0x%x, ABI %u.%u knows 0x%x; clear the others", what, c->flags, LAB_ABI_MAJOR,
+                        LAB_ABI_MINOR, c->known);
     if (option_check_table(c->options, c->self_size, &why) != 0) return lab_fail(err, "%s: %.400s", what, why.msg);
     return 0;
 }
 
 #define HOOK(f) { #f, offsetof(struct lab_encoder, f), offsetof(struct lab_encoder, f##_bwd) }
-static const struct { const char *name; size_t forward, backward; } hooks[] = { HOOK(embed), HOOK(qk), HOOK(bias), HOOK(logits), HOOK(value) };
+static const struct { const char *name; size_t forward, backward; } hooks[] = {
+    HOOK(embed), HOOK(qk), HOOK(bias), HOOK(logits), HOOK(value) };
 #undef HOOK
 
 static int is_given(const struct lab_encoder *e, size_t offset)
@@ -92,7 +100,8 @@ static int is_given(const struct lab_encoder *e, size_t offset)
 static int check_encoder(const struct lab_encoder *e, struct lab_err *err)
 {
     struct common common = { kind_name[PLUGIN_ENCODER], e->size, e->flags, sizeof *e,
-                             LAB_E_SHIFT_INVARIANT | LAB_E_LAYER_INVARIANT | LAB_E_CAUSAL_ONLY, e->name, e->self_size, e->options };
+                             LAB_E_SHIFT_INVARIANT | LAB_E_LAYER_INVARIANT | LAB_E_CAUSAL_ONLY,
+                             e->name, e->self_size, e->options };
     if (check_common(&common, err) != 0) return -1;
     for (size_t i = 0; i < sizeof hooks / sizeof *hooks; i++) {
         int forward = is_given(e, hooks[i].forward), backward = is_given(e, hooks[i].backward);
@@ -100,7 +109,8 @@ static int check_encoder(const struct lab_encoder *e, struct lab_err *err)
             return lab_fail(err, "encoder '%s': %s has no backward; write %s_bwd, empty if no gradient flows through it", e->name,
                             hooks[i].name, hooks[i].name);
         if (backward && !forward)
-            return lab_fail(err, "encoder '%s': %s_bwd has no forward; write %s or leave both out", e->name, hooks[i].name, hooks[i].name);
+            return lab_fail(err, "encoder '%s': %s_bwd has no forward; write %s or leave both out", e->name, hooks[i].name,
+                            hooks[i].name);
     }
     return 0;
 }
@@ -108,7 +118,8 @@ static int check_encoder(const struct lab_encoder *e, struct lab_err *err)
 static int check_task(const struct lab_task *t, struct lab_err *err)
 {
     struct common common = { kind_name[PLUGIN_TASK], t->size, t->flags, sizeof *t,
-                             LAB_TASK_EXCHANGEABLE | LAB_TASK_CAUSAL | LAB_TASK_POSITIONS, t->name, t->self_size, t->options };
+                             LAB_TASK_EXCHANGEABLE | LAB_TASK_CAUSAL | LAB_TASK_POSITIONS,
+                             t->name, t->self_size, t->options };
     if (check_common(&common, err) != 0) return -1;
     if (!t->init) return lab_fail(err, "task '%s': no init; write one that fills struct lab_task_info", t->name);
     if (!t->sample) return lab_fail(err, "task '%s': no sample; a task must make examples", t->name);
@@ -124,12 +135,14 @@ int plugin_validate(const struct lab_plugin *p, struct lab_err *err)
     for (const struct lab_encoder *const *e = p->encoders; e && *e; e++) {
         if (check_encoder(*e, err) != 0) return -1;
         for (const struct lab_encoder *const *before = p->encoders; before < e; before++)
-            if (!strcmp((*before)->name, (*e)->name)) return lab_fail(err, "encoder '%s' stands twice in this plugin; rename one", (*e)->name);
+            if (!strcmp((*before)->name, (*e)->name))
+                return lab_fail(err, "encoder '%s' stands twice in this plugin; rename one", (*e)->name);
     }
     for (const struct lab_task *const *t = p->tasks; t && *t; t++) {
         if (check_task(*t, err) != 0) return -1;
         for (const struct lab_task *const *before = p->tasks; before < t; before++)
-            if (!strcmp((*before)->name, (*t)->name)) return lab_fail(err, "task '%s' stands twice in this plugin; rename one", (*t)->name);
+            if (!strcmp((*before)->name, (*t)->name))
+                return lab_fail(err, "task '%s' stands twice in this plugin; rename one", (*t)->name);
     }
     return 0;
 }
@@ -142,8 +155,8 @@ static int check_writers(const char *path, const struct stat *s, struct lab_err 
 {
     int others = (s->st_mode & S_IWOTH) || ((s->st_mode & S_IWGRP) && s->st_gid != s->st_uid);
     if (!others) return 0;
-    return lab_fail(err, "others may write to it (mode %04o, expected no more than 0755); if you trust what is there now: chmod go-w %s",
-                    (unsigned)s->st_mode & 07777, path);
+    return lab_fail(err, "others may write to it (mode %04o, expected no more than 0755); if you trust what is there now: "
+                    "chmod go-w %s", (unsigned)s->st_mode & 07777, path);
 }
 
 int plugin_open(const char *path, const struct lab_plugin **out, struct lab_err *err)
@@ -160,7 +173,8 @@ int plugin_open(const char *path, const struct lab_plugin **out, struct lab_err 
     if (!object) {
         const char *why = dlerror();             /* often begins with the path, which the caller prints anyway */
         size_t n = strlen(local);
-        return lab_fail(err, "not a shared object that can be loaded: %.400s", !strncmp(why, local, n) && why[n] == ':' ? why + n + 2 : why);
+        if (!strncmp(why, local, n) && !strncmp(why + n, ": ", 2)) why += n + 2;
+        return lab_fail(err, "not a shared object that can be loaded: %.400s", why);
     }
     *(void **)&entry = dlsym(object, "lab_plugin_entry");
     if (!entry) return lab_fail(err, "exports no lab_plugin_entry; a plugin ends with LAB_PLUGIN(...)");
@@ -204,19 +218,20 @@ static int find_entry(const struct registry *r, enum plugin_kind kind, const cha
 }
 
 /* Another file of the same place must not bring the same name: which of the two is meant is anybody's guess. */
-static int check_clash(const struct registry *r, const struct plugin_file *f, enum plugin_kind kind, const char *name, struct lab_err *err)
+static int check_clash(const struct registry *r, int place, enum plugin_kind kind, const char *name, struct lab_err *err)
 {
     int i = find_entry(r, kind, name);
-    if (i < 0 || r->file[r->entry[i].file].place != f->place) return 0;
-    return lab_fail(err, "%s '%s' is also in %s; remove or rename one of the two", kind_name[kind], name, r->file[r->entry[i].file].path);
+    const struct plugin_file *other = i < 0 ? NULL : &r->file[r->entry[i].file];
+    if (!other || other->place != place) return 0;
+    return lab_fail(err, "%s '%s' is also in %s; remove or rename one of the two", kind_name[kind], name, other->path);
 }
 
-static int check_clashes(const struct registry *r, const struct plugin_file *f, const struct lab_plugin *p, struct lab_err *err)
+static int check_clashes(const struct registry *r, int place, const struct lab_plugin *p, struct lab_err *err)
 {
     for (const struct lab_encoder *const *e = p->encoders; e && *e; e++)
-        if (check_clash(r, f, PLUGIN_ENCODER, (*e)->name, err) != 0) return -1;
+        if (check_clash(r, place, PLUGIN_ENCODER, (*e)->name, err) != 0) return -1;
     for (const struct lab_task *const *t = p->tasks; t && *t; t++)
-        if (check_clash(r, f, PLUGIN_TASK, (*t)->name, err) != 0) return -1;
+        if (check_clash(r, place, PLUGIN_TASK, (*t)->name, err) != 0) return -1;
     return 0;
 }
 
@@ -251,7 +266,7 @@ static int add_file(struct registry *r, const char *path, const struct place *pl
     struct plugin_file *f = push_file(r, real, place, err);
     if (!f) return -1;
     f->given = given;
-    if (plugin_open(real, &p, &why) != 0 || hash_file(real, f->sha256, &why) != 0 || check_clashes(r, f, p, &why) != 0) {
+    if (plugin_open(real, &p, &why) != 0 || hash_file(real, f->sha256, &why) != 0 || check_clashes(r, f->place, p, &why) != 0) {
         snprintf(f->refusal, sizeof f->refusal, "%s", why.msg);
         return 0;
     }
@@ -381,8 +396,7 @@ void registry_free(struct registry *r)
 
 /* ---- finding ---- */
 
-/* A refused file that bears the name: most likely what was meant. */
-static const struct plugin_file *find_refused(const struct registry *r, const char *name)
+const struct plugin_file *registry_refused(const struct registry *r, const char *name)
 {
     for (size_t i = 0; i < r->n_file; i++) {
         const char *base = strrchr(r->file[i].path, '/');
@@ -404,11 +418,14 @@ static void unknown(const struct registry *r, enum plugin_kind kind, const char 
         if (names) names[n++] = r->entry[i].name;
     }
     const char *near = names ? str_nearest(name, names) : NULL;
-    const struct plugin_file *refused = find_refused(r, name);
-    if (refused) lab_fail(err, "%s '%.80s' is not available: %s: %s", kind_name[kind], name, refused->path, refused->refusal);
-    else if (!known.len) lab_fail(err, "unknown %s '%.80s': none were found; `make` builds them, --plugin names others", kind_name[kind], name);
-    else lab_fail(err, "unknown %s '%.80s'%s%s%s; known: %s", kind_name[kind], name, near ? ": did you mean '" : "", near ? near : "",
-                  near ? "'?" : "", str_text(&known));
+    const struct plugin_file *refused = registry_refused(r, name);
+    if (refused)
+        lab_fail(err, "%s '%.80s' is not available: %s: %s", kind_name[kind], name, refused->path, refused->refusal);
+    else if (!known.len)
+        lab_fail(err, "unknown %s '%.80s': none were found; `make` builds them, --plugin names others", kind_name[kind], name);
+    else
+        lab_fail(err, "unknown %s '%.80s'%s%s%s; known: %s", kind_name[kind], name, near ? ": did you mean '" : "",
+                 near ? near : "", near ? "'?" : "", str_text(&known));
     free(names);
     str_free(&known);
 }

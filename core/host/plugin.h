@@ -5,7 +5,7 @@
  * installed folder; of two encoders (or tasks) of one name the first found wins and
  * the other is listed as shadowed.  Two of one name within one file, or in two files
  * of one folder, is an error of that plugin.  Nothing else is ever loaded, and
- * a folder that others may write to is refused.  Plugins stay loaded to the end.
+ * a file or folder that others may write to is refused.  Plugins stay loaded to the end.
  */
 #ifndef LAB_HOST_PLUGIN_H
 #define LAB_HOST_PLUGIN_H
@@ -44,6 +44,8 @@ void registry_free(struct registry *);
 
 /* NULL with a message that lists the known names and the nearest one. */
 const struct plugin_entry *registry_find(const struct registry *, enum plugin_kind, const char *name, struct lab_err *err);
+/* A refused file that bears the name, most likely what was meant; or NULL. */
+const struct plugin_file *registry_refused(const struct registry *, const char *name);
 
 /* Judges one entry point's answer as the loader does; for tests and `lab check`. */
 int plugin_validate(const struct lab_plugin *, struct lab_err *err);

@@ -196,9 +196,9 @@ static struct kern_attn head(const struct pass *p, int b, int h)
         t.ldq = t.ldk = 3 * a->d;
     }
     if (p->train && a->dropout > 0) {
-        t.drop = (struct kern_dropout){ a->seed, p->step, 1 + 3 * (uint32_t)p->layer, a->dropout };
         t.drop_ld = (uint32_t)(T + 3) / 4;
-        t.drop_block = (uint32_t)(lse_at(p, b, h, p->j0) * t.drop_ld + p->i0 / 4);
+        t.drop = (struct kern_dropout){ .seed = a->seed, .step = p->step, .place = 1 + 3 * (uint32_t)p->layer, .p = a->dropout };
+        t.drop.block = (uint32_t)(((long)p->batch->first * a->H * T + lse_at(p, b, h, p->j0)) * t.drop_ld + p->i0 / 4);
     }
     return t;
 }
@@ -266,6 +266,7 @@ static void tile_bwd(struct pass *p, real *dqkv, const real *dout, const real *o
     for (int b = 0; b < p->count; b++)
         for (int h = 0; h < a->H; h++) {
             struct kern_attn t = head(p, b, h);
+            t.add_q = p->j0 > 0, t.add_kv = p->i0 > (a->causal ? p->j0 : 0);         /* the first tile of a row, of a column */
             int dense = a->encoder->qk != NULL;
             real *dq = dense ? a->dq_out + dense_at(p, b, h, p->i0) : dqkv + qkv_at(p, b, h, p->i0);
             real *dk = dense ? a->dk_out + dense_at(p, b, h, p->j0) : dqkv + qkv_at(p, b, h, p->j0) + a->d;
@@ -298,14 +299,8 @@ static void fused_bwd(struct attn *a, real *dqkv, const real *dout, const real *
 {
     struct pass p = { .a = a, .batch = batch, .layer = layer, .train = 1, .step = step, .qkv = qkv };
     int chunk = chunk_size(a, batch->B, batch->T);
-    zero(dqkv, (size_t)batch->B * batch->T * 3 * a->d);
     while (next_chunk(&p, chunk)) {
-        if (a->encoder->qk) {
-            size_t n = (size_t)p.count * batch->T * a->d;
-            turn(&p);
-            zero(a->dq_out, n);
-            zero(a->dk_out, n);
-        }
+        if (a->encoder->qk) turn(&p);
         for (p.i0 = 0; p.i0 < batch->T; p.i0 += TILE) {
             p.tq = min(TILE, batch->T - p.i0);
             for (p.j0 = 0; p.j0 < last_tile(&p); p.j0 += TILE) {
@@ -337,8 +332,8 @@ static void drop_att(const struct pass *p, real *att)
     const struct attn *a = p->a;
     size_t each = (size_t)a->H * p->batch->T * p->batch->T;
     for (int b = 0; b < p->count && p->train && a->dropout > 0; b++) {
-        /* a place of its own for each sequence: the chunk's size must not decide what is dropped */
-        struct kern_dropout o = { a->seed, p->step, 0x10000u + (uint32_t)(p->layer * p->batch->B + p->first + b), a->dropout };
+        struct kern_dropout o = { .seed = a->seed, .step = p->step, .place = 1 + 3 * (uint32_t)p->layer, .p = a->dropout,
+                                  .block = (uint32_t)((p->batch->first + p->first + b) * ((each + 3) / 4)) };
         a->kern->dropout(att + b * each, &o, each);
     }
 }

@@ -152,12 +152,12 @@ static void column_sum(real *restrict out, const real *restrict x, int n, int d)
         vec s[4] = { { 0 } };
         for (int i = 0; i < n; i++)
             for (int u = 0; u < 4; u++) s[u] += load(x + (size_t)i * d + c + u * W);
-        for (int u = 0; u < 4; u++) store(out + c + u * W, s[u]);
+        for (int u = 0; u < 4; u++) store(out + c + u * W, load(out + c + u * W) + s[u]);
     }
     for (; c < d; c++) {
         real s = 0;
         for (int i = 0; i < n; i++) s += x[(size_t)i * d + c];
-        out[c] = s;
+        out[c] += s;
     }
 }
 
@@ -184,7 +184,7 @@ INLINE void philox_lanes(uint32_t word[4][LANES], const struct kern_dropout *o, 
     memcpy(word[2], c2, sizeof c2), memcpy(word[3], c3, sizeof c3);
 }
 
-static void dropout_from(real *x, const struct kern_dropout *o, uint32_t block, size_t n)
+static void dropout_rows(real *x, const struct kern_dropout *o, uint32_t block, size_t n)
 {
     uint32_t word[4][LANES], threshold = (uint32_t)(o->p * 0x1p32);
     real scale = (real)(1 / (1 - o->p));
@@ -195,7 +195,7 @@ static void dropout_from(real *x, const struct kern_dropout *o, uint32_t block, 
     }
 }
 
-static void dropout(real *x, const struct kern_dropout *o, size_t n) { dropout_from(x, o, 0, n); }
+static void dropout(real *x, const struct kern_dropout *o, size_t n) { dropout_rows(x, o, o->block, n); }
 
 /* ---- normalisation ---- */
 
@@ -240,9 +240,6 @@ static void norm_fwd(real *out, real *xhat, real *rstd, real *sum, const real *x
 static void norm_bwd(real *dr, real *restrict dw, real *restrict db, real *restrict dr_sum, const real *dout, const real *carry,
                      const real *xhat, const real *rstd, const real *w, int type, int n, int d)
 {
-    memset(dw, 0, (size_t)d * sizeof *dw);
-    if (db) memset(db, 0, (size_t)d * sizeof *db);
-    if (dr_sum) memset(dr_sum, 0, (size_t)d * sizeof *dr_sum);
     for (int i = 0; i < n; i++, dr += d, dout += d, xhat += d, carry = carry ? carry + d : carry) {
         vec s1 = { 0 }, s2 = { 0 };
         int c = 0;
@@ -311,7 +308,6 @@ static void act_fwd(real *out, real *pre, const real *bias, int type, int n, int
 static void act_bwd(real *dpre, real *dbias, const real *dout, const real *act, int type, int n, int f)
 {
     int wide = type == KERN_SWIGLU ? 2 * f : f;
-    memset(dbias, 0, (size_t)wide * sizeof *dbias);
     for (int i = 0; i < n; i++, dout += f, dpre += wide, act += wide) {
         if (type == KERN_RELU)
             for (int c = 0; c < f; c++) dpre[c] = act[c] > 0 ? dout[c] : 0;
@@ -441,7 +437,7 @@ static void scores(real *s, real *qt, const struct kern_attn *a)
 static void drop_weights(real *s, const struct kern_attn *a)
 {
     if (a->drop.p > 0)
-        for (int j = 0; j < a->tk; j++) dropout_from(s + j * LD, &a->drop, a->drop_block + (uint32_t)j * a->drop_ld, (size_t)a->tq);
+        for (int j = 0; j < a->tk; j++) dropout_rows(s + j * LD, &a->drop, a->drop.block + (uint32_t)j * a->drop_ld, (size_t)a->tq);
 }
 
 static void attn_fwd(real *out, long ldo, real *lse, const struct kern_attn *a)
@@ -491,11 +487,11 @@ static void attn_bwd(real *dq, real *dk, real *dv, real *dbias, const real *out,
         real *dropped = gt;          /* the transposed dO has served; P m is needed for dV before dP takes the mask */
         for (int j = 0; j < tk; j++) {
             memcpy(dropped, p + j * LD, (size_t)tq * sizeof *p);
-            dropout_from(dropped, &a->drop, a->drop_block + (uint32_t)j * a->drop_ld, (size_t)tq);
-            small_gemm(1, dh, tq, dropped, 0, 1, dout, ldo, dv + j * a->ldv, a->ldv, 1);
+            dropout_rows(dropped, &a->drop, a->drop.block + (uint32_t)j * a->drop_ld, (size_t)tq);
+            small_gemm(1, dh, tq, dropped, 0, 1, dout, ldo, dv + j * a->ldv, a->ldv, a->add_kv);
         }
         drop_weights(dp, a);
-    } else small_gemm(tk, dh, tq, p, LD, 1, dout, ldo, dv, a->ldv, 1);
+    } else small_gemm(tk, dh, tq, p, LD, 1, dout, ldo, dv, a->ldv, a->add_kv);
     for (int j = 0; j < tk; j++)
         for (int i = 0; i < width; i++) dp[j * LD + i] = p[j * LD + i] * (dp[j * LD + i] - delta[i]);
     if (dbias)
@@ -503,8 +499,8 @@ static void attn_bwd(real *dq, real *dk, real *dv, real *dbias, const real *out,
             for (int i = 0; i < tq; i++) dbias[j * LD + i] += dp[j * LD + i];
     for (int j = 0; j < tk; j++)
         for (int i = 0; i < width; i++) dp[j * LD + i] *= a->scale;
-    small_gemm(tq, dh, tk, dp, 1, LD, a->k, a->ldk, dq, a->ldq, 1);
-    small_gemm(tk, dh, tq, dp, LD, 1, a->q, a->ldq, dk, a->ldk, 1);
+    small_gemm(tq, dh, tk, dp, 1, LD, a->k, a->ldk, dq, a->ldq, a->add_q);
+    small_gemm(tk, dh, tq, dp, LD, 1, a->q, a->ldq, dk, a->ldk, a->add_kv);
 }
 
 /* ---- the general path's softmax, by rows ---- */

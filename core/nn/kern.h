@@ -3,7 +3,7 @@
  * kern.c is compiled once for each of generic, avx2 and avx512; kern_pick.c chooses at
  * run time (LAB_SIMD=generic|avx2|avx512 forces one).  Kernels write their outputs
  * first-argument-first, allocate nothing and touch nothing else.  Unless said otherwise
- * an output is overwritten and may not overlap an input.
+ * an output is overwritten and may not overlap an input; gradients of weights are added to.
  *
  * Matrices are row-major.  n rows (tokens), d or f columns.  Arrays must allow reads up
  * to 64 bytes past their end (every arena piece does).
@@ -21,6 +21,7 @@ enum { KERN_TILE = 64 };                         /* queries and keys of an atten
 struct kern_dropout {
     uint64_t seed;
     uint32_t step, place;
+    uint32_t block;                  /* Philox block of the first element: four elements to a block */
     double   p;                      /* probability of dropping; survivors are scaled by 1/(1-p) */
 };
 
@@ -33,7 +34,8 @@ struct kern_attn {                   /* one head of one sequence, one rectangle 
     int shift;                       /* query i sees key j iff j <= i + shift; tk = all */
     lab_real scale;
     struct kern_dropout drop;        /* on the attention weights; p = 0: none */
-    uint32_t drop_block, drop_ld;    /* Philox block of (key 0, query 0), blocks between keys */
+    uint32_t drop_ld;                /* drop.block is that of (key 0, query 0); blocks between keys */
+    int add_q, add_kv;               /* attn_bwd: dq, or dk and dv, are added to rather than overwritten */
     lab_real *scratch;               /* kern_attn_scratch(dh) elements */
 };
 
@@ -46,7 +48,7 @@ struct kern {
     void (*embed_bwd)(lab_real *dtable, lab_real *dpos, const lab_real *dx, const int32_t *token, lab_real scale, int T, int n, int d);
 
     void (*add_bias)(lab_real *x, const lab_real *bias, int n, int d);             /* x += bias, in place */
-    void (*column_sum)(lab_real *out, const lab_real *x, int n, int d);            /* out [d] */
+    void (*column_sum)(lab_real *out, const lab_real *x, int n, int d);            /* out [d] += */
     void (*dropout)(lab_real *x, const struct kern_dropout *, size_t n);           /* in place; its own backward */
 
     /* r = x + y + bias (y, bias NULL: r = x), kept in sum if not NULL (sum may be x);
@@ -54,22 +56,22 @@ struct kern {
      * xhat and rstd may be NULL when no backward follows. */
     void (*norm_fwd)(lab_real *out, lab_real *xhat, lab_real *rstd, lab_real *sum, const lab_real *x, const lab_real *y,
                      const lab_real *bias, const lab_real *w, const lab_real *b, int type, int n, int d);
-    /* dr = gradient through the norm, plus carry (NULL: none; may be dr); dw, db [d] overwritten;
-     * dr_sum [d] = column sum of dr, the gradient of the bias that went into r (NULL: not wanted) */
+    /* dr = gradient through the norm, plus carry (NULL: none; may be dr); dw, db [d] +=;
+     * dr_sum [d] += column sum of dr, the gradient of the bias that went into r (NULL: not wanted) */
     void (*norm_bwd)(lab_real *dr, lab_real *dw, lab_real *db, lab_real *dr_sum, const lab_real *dout, const lab_real *carry,
                      const lab_real *xhat, const lab_real *rstd, const lab_real *w, int type, int n, int d);
 
     /* pre += bias in place, out [n,f] = activation(pre).  pre is [n,f], for SwiGLU [n,2f]: gate, value.
      * ReLU: out may be pre. */
     void (*act_fwd)(lab_real *out, lab_real *pre, const lab_real *bias, int type, int n, int f);
-    /* dpre and dbias from dout; act is pre (GELU, SwiGLU) or out (ReLU).  dpre may be dout except for SwiGLU. */
+    /* dpre, and dbias +=, from dout; act is pre (GELU, SwiGLU) or out (ReLU).  dpre may be dout except for SwiGLU. */
     void (*act_bwd)(lab_real *dpre, lab_real *dbias, const lab_real *dout, const lab_real *act, int type, int n, int f);
 
     /* The whole row of keys in one tile (tk <= KERN_TILE): out [tq,dh] rows ldo apart; lse [tq] may be NULL. */
     void (*attn_fwd)(lab_real *out, long ldo, lab_real *lse, const struct kern_attn *);
     /* One tile of several: max [tq], sum [tq], acc [tq,dh] are the running softmax; start with first = 1. */
     void (*attn_step)(lab_real *max, lab_real *sum, lab_real *acc, int first, const struct kern_attn *);
-    /* dq, dk, dv += (rows ldq, ldk, ldv apart, as the inputs'), dbias [tk, KERN_TILE] += if not NULL. */
+    /* dq, dk, dv (rows ldq, ldk, ldv apart, as the inputs'), dbias [tk, KERN_TILE] += if not NULL. */
     void (*attn_bwd)(lab_real *dq, lab_real *dk, lab_real *dv, lab_real *dbias, const lab_real *out, const lab_real *dout, long ldo,
                      const lab_real *lse, const struct kern_attn *);
 

@@ -17,6 +17,9 @@
 
 typedef lab_real real;
 
+/* Tokens of a training batch at a time: their activations stay in the cache from forward to backward.  Wide
+ * matrices want more of them, to be worth their packing (measured: results/bench.md). */
+static int chunk_tokens(int d_model) { return d_model < 256 ? 256 : 512; }
 enum { PLACE_EMBED = 0 };            /* dropout places: the embedding, then three to a layer: weights, attention, feed-forward */
 static uint32_t place(int layer, int site) { return 1 + 3 * (uint32_t)layer + (uint32_t)site; }
 
@@ -47,6 +50,7 @@ struct model_state {
     size_t n_value, n_grad;          /* elements, padding included */
     int32_t encoder_trained;
     uint32_t step;                   /* of the last forward */
+    size_t first_token;              /* of the last forward's batch in the step's */
 };
 
 /* ---- the list of parameters ---- */
@@ -253,6 +257,12 @@ static void plan_space(struct model *m, struct space *s, struct arena *arena, in
     attn_plan(&s->attn, arena, B, N, longest, train);
 }
 
+static int chunk_of(const struct model_setup *s, int T)
+{
+    int tokens = chunk_tokens(s->options.d_model), chunk = tokens / T > 1 ? tokens / T : 1, parts = (s->train_batch + chunk - 1) / chunk;
+    return parts > 0 ? (s->train_batch + parts - 1) / parts : 1;         /* of equal size, as near as can be */
+}
+
 static void plan(struct model *m, struct list *l, struct arena *arena)
 {
     const struct model_setup *s = &m->setup;
@@ -261,7 +271,11 @@ static void plan(struct model *m, struct list *l, struct arena *arena)
     plan_tables(&st->train, arena, s->options.layers);
     plan_tables(&st->infer, arena, s->options.layers);
     size_t mark = arena->used, end;
-    if (s->train_batch > 0) plan_space(m, &st->train, arena, s->train_batch, s->train_batch * s->train_len, s->train_len, 1);
+    if (s->train_batch > 0) {
+        int tokens = 0;              /* the most that a chunk holds, over the lengths that training may draw */
+        for (int T = 1; T <= s->train_len; T++) if (chunk_of(s, T) * T > tokens) tokens = chunk_of(s, T) * T;
+        plan_space(m, &st->train, arena, s->train_batch, tokens, s->train_len, 1);
+    }
     end = arena->used;
     arena->used = mark;              /* training and inference never overlap in time: one memory serves both */
     if (s->infer_tokens > 0) plan_space(m, &st->infer, arena, s->infer_tokens, s->infer_tokens, s->infer_len, 0);
@@ -406,16 +420,18 @@ static real embed_scale(const struct model *m)
 }
 /* y [N,out] = x [N,in] w^T */
 static void linear_fwd(real *y, const real *x, const real *w, int N, int out, int in) { gemm(0, 1, N, out, in, 1, x, in, w, in, 0, y, out); }
-/* dw = dy^T x; dx = dy w, added when add is nonzero */
+/* dw += dy^T x; dx = dy w, added when add is nonzero */
 static void linear_bwd(real *dx, int add, real *dw, const real *dy, const real *x, const real *w, int N, int out, int in)
 {
-    gemm(1, 0, out, in, N, 1, dy, out, x, in, 0, dw, in);
+    gemm(1, 0, out, in, N, 1, dy, out, x, in, 1, dw, in);
     gemm(0, 0, N, in, out, 1, dy, out, w, in, add, dx, in);
 }
 
 static void drop(const struct model *m, real *x, uint32_t where, size_t n)
 {
-    struct kern_dropout o = { m->setup.seed, m->state->step, where, m->setup.options.dropout };
+    size_t d = (size_t)m->setup.options.d_model;
+    struct kern_dropout o = { .seed = m->setup.seed, .step = m->state->step, .place = where, .p = m->setup.options.dropout,
+                              .block = (uint32_t)(m->state->first_token * ((d + 3) / 4)) };
     m->kern->dropout(x, &o, n);
 }
 
@@ -483,6 +499,7 @@ void model_forward(struct model *m, const struct model_batch *b, int train, uint
     const struct model_options *o = &m->setup.options;
     int pre = o->norm == MODEL_PRE_NORM, N = b->B * b->T, d = o->d_model, last = 2 * o->layers;
     st->step = step;
+    st->first_token = (size_t)b->first * b->T;
     embed(m, s, pre ? s->residual : s->out[0], b, train);
     if (pre) join_fwd(m, s, 0, s->residual, NULL, NULL, N, train);
     for (int j = 1; j <= last; j++) {
@@ -542,7 +559,6 @@ static void embed_bwd(struct model *m, struct space *s, real *dx, const struct m
     real *dpos = wanted && b->pos_stride == 0 ? s->embed_pos : NULL;
     if (m->setup.options.dropout > 0) drop(m, dx, PLACE_EMBED, (size_t)N * d);
     if (dpos) memset(dpos, 0, (size_t)b->T * d * sizeof *dpos);
-    if (!m->setup.options.tied) memset(m->state->embedding.g, 0, (size_t)m->setup.vocab_in * d * sizeof(real));
     k->embed_bwd(m->state->embedding.g, dpos, dx, b->token, embed_scale(m), b->T, N, d);
     if (!wanted) return;
     struct lab_call c = attn_call(&s->attn, b, 0, dpos ? 1 : b->B, -1, 1, m->state->step);
@@ -550,21 +566,17 @@ static void embed_bwd(struct model *m, struct space *s, real *dx, const struct m
     e->embed_bwd(m->setup.encoder_self, &c, dpos ? dpos : dx);
 }
 
-static void zero_encoder_grads(struct model *m)
-{
-    for (int i = 0; i < m->n_param; i++)
-        if (m->param[i].encoder_index >= 0 && m->param[i].grad) memset(m->param[i].grad, 0, m->param[i].size * sizeof(real));
-}
+static void zero_grads(struct model *m) { memset(m->state->grad, 0, m->state->n_grad * sizeof(real)); }
 
-double model_backward(struct model *m, const struct model_batch *b)
+/* Adds the gradient of (sum of weighted losses) / total; returns that quotient. */
+static double backward(struct model *m, const struct model_batch *b, double total)
 {
     struct model_state *st = m->state;
     struct space *s = &st->train;
     const struct kern *k = m->kern;
     const struct model_options *o = &m->setup.options;
     int N = b->B * b->T, d = o->d_model, V = m->setup.vocab_out, pre = o->norm == MODEL_PRE_NORM, last = 2 * o->layers;
-    double total = total_weight(b), loss = k->xent(m->logits, m->logits, b->target, b->weight, 1 / total, N, V) / total;
-    zero_encoder_grads(m);
+    double loss = k->xent(m->logits, m->logits, b->target, b->weight, 1 / total, N, V) / total;
     linear_bwd(s->dnormed, 0, st->head_w.g, m->logits, m->hidden, st->head_w.w, N, V, d);
     if (st->head_b.g) k->column_sum(st->head_b.g, m->logits, N, V);
     /* Post-norm: dstream is the gradient through the norm; the branch's is added, and it becomes dnormed of the join before.
@@ -590,5 +602,32 @@ double model_backward(struct model *m, const struct model_batch *b)
     if (pre) k->norm_bwd(s->dstream, st->norm[0].w.g, st->norm[0].b.g, NULL, s->dnormed, last ? s->dstream : NULL, s->xhat[0], s->rstd[0],
                          st->norm[0].w.w, o->norm_type, N, d);
     embed_bwd(m, s, pre ? s->dstream : s->dnormed, b);
+    return loss;
+}
+
+double model_backward(struct model *m, const struct model_batch *b)
+{
+    zero_grads(m);
+    return backward(m, b, total_weight(b));
+}
+
+int model_chunk(const struct model *m, int T) { return chunk_of(&m->setup, T); }
+
+double model_step(struct model *m, const struct model_batch *whole, uint32_t step)
+{
+    double total = total_weight(whole), loss = 0;
+    int chunk = model_chunk(m, whole->T), T = whole->T;
+    zero_grads(m);
+    for (int first = 0; first < whole->B; first += chunk) {
+        size_t at = (size_t)first * T;
+        struct model_batch b = *whole;
+        b.B = whole->B - first < chunk ? whole->B - first : chunk;
+        b.first = whole->first + first;
+        b.token += at, b.target += at, b.pos += (size_t)first * whole->pos_stride;
+        if (b.weight) b.weight += at;
+        if (b.key_ok) b.key_ok += at;
+        model_forward(m, &b, 1, step);
+        loss += backward(m, &b, total);
+    }
     return loss;
 }

@@ -32,14 +32,15 @@ static int sample(const void *self, uint64_t seed, int split, int64_t n, int len
     return 0;
 }
 
-static struct lab_encoder encoder = { .size = sizeof encoder, .summary = "a fixture of the tests", .self_size = sizeof(struct self),
-                                      .embed = embed, .embed_bwd = embed_bwd };
+static struct lab_encoder encoder = { .size = sizeof encoder, .summary = "a fixture of the tests",
+                                      .self_size = sizeof(struct self), .embed = embed, .embed_bwd = embed_bwd };
 static struct lab_task task = { .size = sizeof task, .name = "bad_task", .summary = "a fixture of the tests",
                                 .self_size = sizeof(struct self), .init = init, .sample = sample };
 static const struct lab_encoder *encoders[3] = { &encoder };
 static const struct lab_task *tasks[3] = { &task };
-static struct lab_plugin plugin = { .magic = LAB_MAGIC, .size = sizeof plugin, .abi_major = LAB_ABI_MAJOR, .abi_minor = LAB_ABI_MINOR,
-                                    .real_size = sizeof(lab_real), .version = "1", .license = "MIT", .encoders = encoders };
+static struct lab_plugin plugin = { .magic = LAB_MAGIC, .size = sizeof plugin, .abi_major = LAB_ABI_MAJOR,
+                                    .abi_minor = LAB_ABI_MINOR, .real_size = sizeof(lab_real), .version = "1",
+                                    .license = "MIT", .encoders = encoders };
 
 #define FIXTURE(id, statement) \
     LAB_EXPORT const struct lab_plugin *lab_plugin_entry(void); \

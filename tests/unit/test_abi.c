@@ -59,7 +59,8 @@ static void structs_lie_as_they_always_did(void **state)
     skip();
 #endif
     for (size_t i = 0; i < sizeof layout / sizeof *layout; i++)
-        if (layout[i].found != layout[i].expected) fail_msg("%s is %zu, expected %zu", layout[i].what, layout[i].found, layout[i].expected);
+        if (layout[i].found != layout[i].expected)
+            fail_msg("%s is %zu, expected %zu", layout[i].what, layout[i].found, layout[i].expected);
 }
 
 /* Numbers that are compiled into plugins. */
@@ -78,7 +79,8 @@ static void constants_are_what_they_always_were(void **state)
 #undef V
     (void)state;
     for (size_t i = 0; i < sizeof value / sizeof *value; i++)
-        if (value[i].found != value[i].expected) fail_msg("%s is %u, expected %u", value[i].what, value[i].found, value[i].expected);
+        if (value[i].found != value[i].expected)
+            fail_msg("%s is %u, expected %u", value[i].what, value[i].found, value[i].expected);
 }
 
 /* ---- Philox4x32-10: the known answers that Random123 publishes (kat_vectors) ---- */

@@ -13,7 +13,8 @@
 static const struct { const char *text, *digest; } fips[] = {
     { "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855" },
     { "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" },
-    { "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq", "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" } };
+    { "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
+      "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1" } };
 
 static void digests_are_the_published_ones(void **state)
 {
@@ -50,6 +51,8 @@ static void a_file_that_cannot_be_read(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(digests_are_the_published_ones), cmocka_unit_test(a_file_that_cannot_be_read) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(digests_are_the_published_ones), cmocka_unit_test(a_file_that_cannot_be_read),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -124,8 +124,10 @@ static void bad_values_are_refused_and_change_nothing(void **state)
         struct lab_err err = { "" };
         memset(&self, 0x5a, sizeof self);
         before = self;
-        if (option_set(row_of(bad[i].name), &self, bad[i].text, &err) != -1) fail_msg("%s = %s was taken", bad[i].name, bad[i].text);
-        if (!strstr(err.msg, bad[i].words)) fail_msg("%s = %s: wanted \"%s\", got \"%s\"", bad[i].name, bad[i].text, bad[i].words, err.msg);
+        if (option_set(row_of(bad[i].name), &self, bad[i].text, &err) != -1)
+            fail_msg("%s = %s was taken", bad[i].name, bad[i].text);
+        if (!strstr(err.msg, bad[i].words))
+            fail_msg("%s = %s: wanted \"%s\", got \"%s\"", bad[i].name, bad[i].text, bad[i].words, err.msg);
         assert_memory_equal(&self, &before, sizeof self);
     }
 }
@@ -149,6 +151,32 @@ static void every_real_reads_back_the_same(void **state)
     }
 }
 
+/* Random text: whatever is taken prints to something that reads back the same; the rest changes nothing. */
+static void whatever_is_taken_reads_back_the_same(void **state)
+{
+    static const char letters[] = "0011223456789....,,  -+eExpostre";
+    struct lab_rng rng = lab_rng_at(8, 0, 0, 0);
+    int taken = 0;
+    (void)state;
+    for (int i = 0; i < 100000; i++) {
+        const struct lab_option *row = &table[lab_rng_below(&rng, 7)];
+        struct all once = { 0 }, again = { 0 };
+        struct str out = { 0 };
+        struct lab_err err;
+        char text[12] = "";
+        if (row->type == LAB_T_STR) continue;
+        for (uint32_t c = 0, n = 1 + lab_rng_below(&rng, 8); c < n; c++) text[c] = letters[lab_rng_below(&rng, sizeof letters - 1)];
+        if (option_set(row, &once, text, &err) == 0) {
+            option_print(&out, row, &once);
+            if (option_set(row, &again, str_text(&out), &err) != 0) fail_msg("'%s' prints as '%s', refused", text, str_text(&out));
+            taken++;
+        }
+        assert_memory_equal(&once, &again, sizeof once);
+        str_free(&out);
+    }
+    assert_true(taken > 1000);
+}
+
 static void long_and_wild_values_are_shown_short(void **state)
 {
     char text[301];
@@ -169,7 +197,8 @@ static void long_and_wild_values_are_shown_short(void **state)
 static void defaults_fill_the_struct(void **state)
 {
     static const struct lab_option required[] = {
-        LAB_INT(struct all, heads, "4", 1, 64, "heads"), { "lr", LAB_T_REAL, offsetof(struct all, lr), NULL, 0, 1, NULL, "must be given" },
+        LAB_INT(struct all, heads, "4", 1, 64, "heads"),
+        { "lr", LAB_T_REAL, offsetof(struct all, lr), NULL, 0, 1, NULL, "must be given" },
         { "tied", LAB_T_BOOL, offsetof(struct all, tied), NULL, 0, 1, NULL, "must be given too" }, LAB_OPTIONS_END };
     struct all self = { 0 };
     struct lab_err err;
@@ -199,6 +228,13 @@ static void names_are_found_or_guessed(void **state)
     assert_string_equal(option_nearest(table, "haeds"), "heads");
     assert_null(option_nearest(table, "temperature"));
     assert_null(option_nearest(NULL, "lr"));
+}
+
+static void types_have_names(void **state)
+{
+    static const char *const expected[] = { "int", "real", "bool", "enum", "text", "range", "list" };
+    (void)state;
+    for (int i = 0; i < 7; i++) assert_string_equal(option_type(&table[i]), expected[i]);
 }
 
 static void domains_read_well(void **state)
@@ -311,9 +347,11 @@ int main(void)
         cmocka_unit_test(good_values_print_canonically_and_read_back),
         cmocka_unit_test(bad_values_are_refused_and_change_nothing),
         cmocka_unit_test(every_real_reads_back_the_same),
+        cmocka_unit_test(whatever_is_taken_reads_back_the_same),
         cmocka_unit_test(long_and_wild_values_are_shown_short),
         cmocka_unit_test(defaults_fill_the_struct),
         cmocka_unit_test(names_are_found_or_guessed),
+        cmocka_unit_test(types_have_names),
         cmocka_unit_test(domains_read_well),
         cmocka_unit_test(broken_tables_are_refused),
         cmocka_unit_test(sound_and_endless_tables),

@@ -15,7 +15,8 @@ static void names_hash_to_the_published_numbers(void **state)
         { "", 0x811c9dc5 }, { "a", 0xe40c292c }, { "b", 0xe70c2de5 }, { "foobar", 0xbf9cf968 }, { "chongo was here!\n", 0xd49930d5 } };
     (void)state;
     for (size_t i = 0; i < sizeof fnv / sizeof *fnv; i++)
-        if (rng_name(fnv[i].name) != fnv[i].hash) fail_msg("%s: %08x, expected %08x", fnv[i].name, rng_name(fnv[i].name), fnv[i].hash);
+        if (rng_name(fnv[i].name) != fnv[i].hash)
+            fail_msg("%s: %08x, expected %08x", fnv[i].name, rng_name(fnv[i].name), fnv[i].hash);
 }
 
 static void a_stream_is_named_by_all_four_numbers(void **state)
@@ -67,7 +68,8 @@ static void normals_have_the_normal_s_moments(void **state)
         sum += x, square += x * x, cube += x * x * x, fourth += x * x * x * x, inside += fabs(x) < 1;
     }
     const struct { const char *what; double found, expected, error; } moment[] = {
-        { "mean", sum / N, 0, sqrt(1.0 / N) }, { "variance", square / N, 1, sqrt(2.0 / N) }, { "third moment", cube / N, 0, sqrt(15.0 / N) },
+        { "mean", sum / N, 0, sqrt(1.0 / N) }, { "variance", square / N, 1, sqrt(2.0 / N) },
+        { "third moment", cube / N, 0, sqrt(15.0 / N) },
         { "fourth moment", fourth / N, 3, sqrt(96.0 / N) }, { "share within 1", inside / N, 0.6826894921, sqrt(0.2167 / N) } };
     for (size_t i = 0; i < sizeof moment / sizeof *moment; i++)
         if (!(fabs(moment[i].found - moment[i].expected) <= 5 * moment[i].error))

@@ -49,7 +49,8 @@ static void json_strings(void **state)
 {
     static const struct { const char *text, *json; } quoted[] = {
         { "", "\"\"" }, { "plain", "\"plain\"" }, { "a\"b\\c", "\"a\\\"b\\\\c\"" }, { "line\nnext\t", "\"line\\nnext\\t\"" },
-        { "\001\037\177\r", "\"\\u0001\\u001f\\u007f\\u000d\"" }, { "\xea\xb0\x80\xf0\x9f\x98\x80", "\"\xea\xb0\x80\xf0\x9f\x98\x80\"" },
+        { "\001\037\177\r", "\"\\u0001\\u001f\\u007f\\u000d\"" },
+        { "\xea\xb0\x80\xf0\x9f\x98\x80", "\"\xea\xb0\x80\xf0\x9f\x98\x80\"" },
         { "a\xff" "b", "\"a\\ufffdb\"" }, { "cut \xe2\x82", "\"cut \\ufffd\\ufffd\"" } };
     (void)state;
     for (size_t i = 0; i < sizeof quoted / sizeof *quoted; i++) {
@@ -163,7 +164,8 @@ static void the_nearest_name(void **state)
     for (size_t i = 0; i < sizeof slip / sizeof *slip; i++) {
         const char *near = str_nearest(slip[i].typed, known);
         if (!slip[i].meant && near) fail_msg("%s: guessed %s, expected nothing", slip[i].typed, near);
-        if (slip[i].meant && (!near || strcmp(near, slip[i].meant))) fail_msg("%s: guessed %s, expected %s", slip[i].typed, near ? near : "-", slip[i].meant);
+        if (slip[i].meant && (!near || strcmp(near, slip[i].meant)))
+            fail_msg("%s: guessed %s, expected %s", slip[i].typed, near ? near : "-", slip[i].meant);
     }
     memset(endless, 'd', 300), endless[300] = '\0';
     assert_null(str_nearest(endless, known));
