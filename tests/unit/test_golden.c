@@ -130,8 +130,7 @@ static void train(struct model *model, const struct model_batch *batch, const st
     for (size_t step = 0; step <= norms->n; step++) {
         char what[64];
         snprintf(what, sizeof what, "loss after %zu steps", step);
-        model_forward(model, batch, 1, (uint32_t)step);
-        assert_near_one(what, model_backward(model, batch), losses->value[step], tolerance * fmax(1, losses->value[step]));
+        assert_near_one(what, model_step(model, batch, (uint32_t)step), losses->value[step], tolerance * fmax(1, losses->value[step]));
         if (step == norms->n) break;
         snprintf(what, sizeof what, "norm of gradient %zu", step);
         assert_near_one(what, optim_step(model, optim, (int64_t)step), norms->value[step], 3 * tolerance * norms->value[step]);
