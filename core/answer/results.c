@@ -48,7 +48,9 @@ static const char sweep_sql[] =
 
 static const char run_sql[] =
     "SELECT c.ordinal, r.seed, r.chance, json_extract(r.config, '$.model.causal'),"
-    " r.task, r.task_key, json_extract(r.config, '$.train.length'), r.encoder, c.label, s.state, s.reason,"
+    " r.task, r.task_key,"
+    " iif(r.config ->> '$.train.length[0]' < r.train_length, (r.config ->> '$.train.length[0]') || '..', '') || r.train_length,"
+    " r.encoder, c.label, s.state, s.reason,"
     " (SELECT f.path FROM attempt a JOIN artifact f USING(attempt_id) WHERE a.run_id = r.run_id AND f.kind = 'log'"
     "  ORDER BY a.started_us DESC LIMIT 1)"
     " FROM sweep_cell c JOIN run r USING(run_id) JOIN runs s USING(run_key) WHERE c.sweep_id = ?1 ORDER BY c.ordinal";
@@ -534,6 +536,13 @@ static void add_real(struct table *t, double value)
     str_free(&text);
 }
 
+static void add_integer(struct table *t, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    table_number(t, text);
+}
+
 static int add_json_row(const struct answer *a, struct table *t, int panel, int arm, int64_t length)
 {
     const struct run *run = &a->run[a->arm[arm].run];
@@ -544,14 +553,14 @@ static int add_json_row(const struct answer *a, struct table *t, int panel, int 
     table_add(t, run->text[TRAIN]);
     table_add(t, run->text[ENCODER]);
     table_add(t, run->text[LABEL]);
-    add_real(t, (double)length);
-    add_real(t, cell.n);
-    add_real(t, a->arm[arm].planned);
+    add_integer(t, length);
+    add_integer(t, cell.n);
+    add_integer(t, a->arm[arm].planned);
     add_real(t, cell.mean);
     add_real(t, cell.half_width);
     add_real(t, cell.n ? cell.min : NAN);
     add_real(t, cell.n ? cell.max : NAN);
-    add_real(t, cell.solved);
+    add_integer(t, cell.solved);
     add_real(t, cell.sequence);
     add_real(t, run->chance);
     add_real(t, ceiling);

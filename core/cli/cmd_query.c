@@ -1,7 +1,7 @@
 /* cmd_query -- `lab query`: one SELECT, typed or saved, as a table.
  *
  * Saved queries are files NAME.sql whose first line is the question they answer.  They are looked
- * for beside the database, in results/queries and where lab is installed; the first of a name counts.
+ * for beside the database, in results/queries, where lab was built and where it is installed; the first of a name counts.
  * A name is looked up in that list and never becomes part of a path.
  */
 #include <dirent.h>
@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "answer/table.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -57,14 +58,24 @@ static int add_folder(struct library *lib, const char *folder, struct lab_err *e
     return rc;
 }
 
+/* The folder `queries` as seen from a file: beside it, or further up. */
+static int add_folder_from(struct library *lib, const char *file, const char *queries, struct lab_err *err)
+{
+    struct str folder = { 0 };
+    const char *slash = strrchr(file, '/');
+    str_printf(&folder, "%.*s%s", slash ? (int)(slash - file + 1) : 0, file, queries);
+    int rc = folder.failed ? lab_fail(err, "out of memory: could not list saved queries") : add_folder(lib, folder.text, err);
+    str_free(&folder);
+    return rc;
+}
+
 static int library_read(struct library *lib, const char *db, struct lab_err *err)
 {
-    struct str beside = { 0 };
-    const char *slash = strrchr(db, '/');
-    str_printf(&beside, "%.*squeries", slash ? (int)(slash - db + 1) : 0, db);
-    int rc = beside.failed ? lab_fail(err, "out of memory") : add_folder(lib, beside.text, err);
-    str_free(&beside);
+    char program[4096] = "";
+    int rc = add_folder_from(lib, db, "queries", err);
     if (rc == 0) rc = add_folder(lib, "results/queries", err);
+    if (rc == 0 && readlink("/proc/self/exe", program, sizeof program - 1) > 0)      /* build/<flavour>/lab */
+        rc = add_folder_from(lib, program, "../../results/queries", err);
     if (rc == 0) rc = add_folder(lib, LAB_DATA_DIR "/queries", err);
     if (lib->n) qsort(lib->item, lib->n, sizeof *lib->item, by_name);
     return rc;

@@ -128,7 +128,7 @@ static enum train_status train_loop(struct session *s)
         window += loss;
         in_window++;
         if (i % t->log_every == 0 || i == t->steps) {
-            if (emit_metric(s, "train_loss", i, window / in_window) != 0) return stopped(s, i);
+            if (emit_metric(s, "loss", i, window / in_window) != 0) return stopped(s, i);
             window = in_window = 0;
         }
         if (emit_progress(s, i, loss) != 0) return stopped(s, i);

@@ -47,7 +47,8 @@ int db_fail(struct store *s, struct lab_err *err)
 int db_uuid(struct store *s, char uuid[DB_UUID], struct lab_err *err)
 {
     unsigned char r[16];
-    if (getrandom(r, sizeof r, 0) != sizeof r) return lab_fail(err, "%s: the system gives no random numbers: %s", s->path, strerror(errno));
+    if (getrandom(r, sizeof r, 0) != sizeof r)
+        return lab_fail(err, "%s: the system gives no random numbers: %s", s->path, strerror(errno));
     r[6] = (r[6] & 0x0f) | 0x40;
     r[8] = (r[8] & 0x3f) | 0x80;
     for (int i = 0, at = 0; i < 16; i++) at += sprintf(uuid + at, i == 4 || i == 6 || i == 8 || i == 10 ? "-%02x" : "%02x", r[i]);
@@ -59,7 +60,8 @@ int db_uuid(struct store *s, char uuid[DB_UUID], struct lab_err *err)
 void db_network(const char *mountinfo, unsigned major, unsigned minor, char type[32])
 {
     static const char *const network[] = {
-        "nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "afs", "pvfs2", "panfs", "orangefs", "ocfs2", "gfs2",
+        "nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "afs", "pvfs2", "panfs", "orangefs", "ocfs2",
+        "gfs2",
         "fuse.sshfs", "fuse.glusterfs", "fuse.ceph-fuse", "fuse.rclone", "fuse.s3fs", "fuse.davfs", "fuse.juicefs", "fuse.mfs" };
     char *line = NULL, found[32];
     size_t cap = 0;
@@ -68,7 +70,8 @@ void db_network(const char *mountinfo, unsigned major, unsigned minor, char type
     type[0] = '\0';
     while (f && getline(&line, &cap, f) > 0) {      /* "36 35 98:0 /root /mount options ... - type source ..." */
         const char *dash = strstr(line, " - ");
-        if (!dash || sscanf(line, "%*u %*u %u:%u", &a, &b) != 2 || a != major || b != minor || sscanf(dash, " - %31s", found) != 1) continue;
+        if (!dash || sscanf(line, "%*u %*u %u:%u", &a, &b) != 2 || sscanf(dash, " - %31s", found) != 1) continue;
+        if (a != major || b != minor) continue;
         for (size_t i = 0; i < sizeof network / sizeof *network; i++) if (!strcmp(found, network[i])) strcpy(type, found);
     }
     free(line);
@@ -93,7 +96,8 @@ static int make_folder(const struct store *s, const char *folder, struct lab_err
         slash += strcspn(slash, "/");
         char c = *slash;
         *slash = '\0';
-        if (mkdir(path, 0777) != 0 && errno != EEXIST) return lab_fail(err, "%s: folder %s cannot be made: %s", s->path, path, strerror(errno));
+        if (mkdir(path, 0777) != 0 && errno != EEXIST)
+            return lab_fail(err, "%s: folder %s cannot be made: %s", s->path, path, strerror(errno));
         *slash = c;
         if (!c) return 0;
     }
@@ -105,13 +109,15 @@ static int survey(const struct store *s, struct place *p, struct lab_err *err)
     char wal_path[4096];
     const char *slash = strrchr(s->path, '/');
     *p = (struct place){ 0 };
-    if (!*s->path || strlen(s->path) > sizeof wal_path - 8) return lab_fail(err, "database path '%s': expected 1 to %zu bytes", s->path, sizeof wal_path - 8);
+    if (!*s->path || strlen(s->path) > sizeof wal_path - 8)
+        return lab_fail(err, "%s: not a database's path: expected 1 to %zu bytes", s->path, sizeof wal_path - 8);
     snprintf(p->folder, sizeof p->folder, "%.*s", slash ? (int)(slash - s->path) + (slash == s->path) : 1, slash ? s->path : ".");
     snprintf(wal_path, sizeof wal_path, "%s-wal", s->path);
 
     if (s->mode == STORE_WRITE && make_folder(s, p->folder, err) != 0) return -1;
     p->exists = stat(s->path, &file) == 0;
-    if (!p->exists && s->mode == STORE_READ) return lab_fail(err, "%s: there is no database yet (%s); `lab run FILE.ini` makes one", s->path, strerror(errno));
+    if (!p->exists && s->mode == STORE_READ)
+        return lab_fail(err, "%s: there is no database yet (%s); `lab run FILE.ini` makes one", s->path, strerror(errno));
     if (p->exists && !S_ISREG(file.st_mode)) return lab_fail(err, "%s: is not a file; choose another with --db", s->path);
     if (stat(p->folder, &folder) != 0) return lab_fail(err, "%s: folder %s: %s", s->path, p->folder, strerror(errno));
     p->empty = p->exists && file.st_size == 0;
@@ -127,7 +133,8 @@ static int place_fits(const struct store *s, const struct place *p, struct lab_e
     if (s->mode == STORE_READ) {
         if (p->empty && !p->wal) return lab_fail(err, "%s: is empty; `lab run FILE.ini` makes a database", s->path);
         if (p->wal && *p->network)
-            return lab_fail(err, "%s: is in use on a network file system (%s); copy it together with its -wal file to a local disk", s->path, p->network);
+            return lab_fail(err, "%s: is in use on a network file system (%s); copy it together with its -wal file to a local disk",
+                            s->path, p->network);
         return 0;
     }
     if (*p->network)
@@ -166,7 +173,8 @@ static int configure(struct store *s, struct lab_err *err)
     return sqlite3_exec(s->db, pragma, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fail(s, err);
 }
 
-/* A reader opens for writing too where it can: only then may SQLite share the -wal file with a writer and remove it afterwards. */
+/* A reader opens for writing too where it can: only then may SQLite share the -wal file with a writer, and remove it afterwards.
+ * Changes that were waiting in a -wal file before we came are left there, unless we write ourselves. */
 static int connect(struct store *s, const struct place *p, struct lab_err *err)
 {
     struct str name = { 0 };
@@ -194,14 +202,16 @@ static int ask_integer(struct store *s, const char *sql, int64_t *out, struct la
 static int identify(struct store *s, struct lab_err *err)
 {
     int64_t application, version, objects;
-    if (ask_integer(s, "PRAGMA application_id", &application, err) != 0 || ask_integer(s, "PRAGMA user_version", &version, err) != 0 ||
+    if (ask_integer(s, "PRAGMA application_id", &application, err) != 0 ||
+        ask_integer(s, "PRAGMA user_version", &version, err) != 0 ||
         ask_integer(s, "SELECT count(*) FROM sqlite_schema", &objects, err) != 0) return -1;
     if (!application && !version && !objects) return 1;
     if (application != APPLICATION_ID)
-        return lab_fail(err, "%s: is a database of another program (application id 0x%08x, lab's is 0x%08x); choose another file with --db",
-                        s->path, (unsigned)application, (unsigned)APPLICATION_ID);
+        return lab_fail(err, "%s: is a database of another program (application id 0x%08x, lab's is 0x%08x); "
+                        "choose another file with --db", s->path, (unsigned)application, (unsigned)APPLICATION_ID);
     if (version != SCHEMA_VERSION)
-        return lab_fail(err, "%s: was written by %s lab (schema %d, this one reads %d); use that lab or choose another file with --db", s->path,
+        return lab_fail(err, "%s: was written by %s lab (schema %d, this one reads %d); "
+                        "use that lab or choose another file with --db", s->path,
                         version > SCHEMA_VERSION ? "a newer" : "another", (int)version, SCHEMA_VERSION);
     return 0;
 }
@@ -260,7 +270,10 @@ int store_open(struct store **out, const char *path, enum store_mode mode, struc
     if (!s->path || survey(s, &place, err) != 0 || place_fits(s, &place, err) != 0 || connect(s, &place, err) != 0) goto fail;
     int is_new = identify(s, err);
     if (is_new < 0) goto fail;
-    if (is_new && mode == STORE_READ) { lab_fail(err, "%s: has no results in it; `lab run FILE.ini` makes a database", path); goto fail; }
+    if (is_new && mode == STORE_READ) {
+        lab_fail(err, "%s: has no results in it; `lab run FILE.ini` makes a database", path);
+        goto fail;
+    }
     if (mode == STORE_WRITE && prepare_writer(s, is_new, err) != 0) goto fail;
     *out = s;
     return 0;

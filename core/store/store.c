@@ -16,24 +16,24 @@
 /* ---- the statements ---- */
 
 enum statement { PUT_SWEEP, PUT_RUN, ARM, PUT_CELL, PUT_ENV, RUN_STATUS, HAS_EVAL, STEP_MS, BEGIN_ATTEMPT, FIND_RUNNING, END_ATTEMPT,
-                 DONE_ATTEMPT, PUT_METRIC, PUT_EVAL, PUT_EVAL_POSITION, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING, N_STATEMENT };
+                 SUPERSEDE, DONE_ATTEMPT, PUT_METRIC, PUT_EVAL, PUT_EVAL_POSITION, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING, N_STATEMENT };
 _Static_assert((int)N_STATEMENT <= DB_STATEMENTS, "struct store has room for every statement");
 
 /* "DO UPDATE SET x = x" changes nothing, but lets RETURNING name the row that is there already. */
 static const char *const sql[N_STATEMENT] = {
     [PUT_SWEEP] = "INSERT INTO sweep(ini_sha256, name, question, ini_path, ini_text, created_us) VALUES(?, ?, ?, ?, ?, ?)"
                   " ON CONFLICT(ini_sha256) DO UPDATE SET ini_sha256 = ini_sha256 RETURNING sweep_id",
-    /* train.length is 8, or 1..8: then the part after the dots. */
     [PUT_RUN] = "INSERT INTO run(config, run_key, encoder, task, seed, variant, arm, task_key, parameters, chance, train_length)"
-                " VALUES(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, CAST(coalesce(nullif(ltrim(ltrim(json_extract(?1, '$.train.length'), '0123456789'), '.'), ''),"
-                " json_extract(?1, '$.train.length')) AS INTEGER))"
+                " VALUES(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, json_extract(?1, '$.train.length[1]'))"   /* [shortest, longest] */
                 " ON CONFLICT(run_key) DO UPDATE SET run_key = run_key RETURNING run_id",
-    [ARM] = "SELECT json_remove(?, '$.seed', '$.run.seed')",
+    [ARM] = "SELECT json_remove(?, '$.seed')",
     /* A later lab may make other runs of the same file: the plan is then replaced, place by place. */
     [PUT_CELL] = "INSERT OR REPLACE INTO sweep_cell(sweep_id, ordinal, run_id, label) VALUES(?, ?, ?, ?)",
-    [PUT_ENV] = "INSERT INTO env(env_sha256, json) VALUES(?, json(?)) ON CONFLICT(env_sha256) DO UPDATE SET env_sha256 = env_sha256 RETURNING env_id",
-    [RUN_STATUS] = "SELECT a.status, a.reason, a.active_ns, a.attempt_id, a.pid, a.pid_start, a.boot_id, a.host FROM run r JOIN attempt a USING(run_id)"
-                   " WHERE r.run_key = ? ORDER BY a.status = 'done' DESC, a.started_us DESC, a.attempt_id DESC LIMIT 1",
+    [PUT_ENV] = "INSERT INTO env(env_sha256, json) VALUES(?, json(?))"
+                " ON CONFLICT(env_sha256) DO UPDATE SET env_sha256 = env_sha256 RETURNING env_id",
+    [RUN_STATUS] = "SELECT a.status, a.reason, a.active_ns, a.attempt_id, a.pid, a.pid_start, a.boot_id, a.host"
+                   " FROM run r JOIN attempt a USING(run_id) WHERE r.run_key = ?"
+                   " ORDER BY a.status = 'done' DESC, a.started_us DESC, a.attempt_id DESC LIMIT 1",
     [HAS_EVAL] = "SELECT 1 FROM results WHERE run_key = ? AND length = ? AND n >= ?",
     [STEP_MS] = "SELECT sum(active_ns) / 1e6 / sum(last_step) FROM (SELECT a.active_ns, a.last_step FROM run r JOIN attempt a"
                 " ON a.run_id = r.run_id AND a.status = 'done' WHERE r.variant = ? ORDER BY r.run_id DESC LIMIT 50)",
@@ -42,6 +42,7 @@ static const char *const sql[N_STATEMENT] = {
     [FIND_RUNNING] = "SELECT attempt_id, pid, pid_start, boot_id, host FROM attempt WHERE status = 'running' AND ?1 IN (0, run_id)",
     [END_ATTEMPT] = "UPDATE attempt SET status = ?, reason = ?, ended_us = max(started_us, ?), active_ns = ?, last_step = ?, result_sha256 = ?,"
                     " exit_code = ?, term_signal = ? WHERE attempt_id = ? AND status = 'running' RETURNING attempt_id",
+    [SUPERSEDE] = "UPDATE attempt SET status = 'superseded', reason = 'trained anew' WHERE attempt_id = ? AND status = 'done' RETURNING attempt_id",
     [DONE_ATTEMPT] = "SELECT attempt_id FROM attempt WHERE status = 'done' AND run_id = ?",
     [PUT_METRIC] = "INSERT OR REPLACE INTO metric(attempt_id, name, step, value, special) VALUES(?, ?, ?, ?, ?)",
     [PUT_EVAL] = "INSERT INTO eval(attempt_id, split, length, step, n, n_exact, n_tok, n_tok_ok, loss, loss_special, data_sha256)"
@@ -206,7 +207,8 @@ static int64_t pid_start(int64_t pid)
     if (f) fclose(f);
     line[n] = '\0';
     const char *name_end = strrchr(line, ')');
-    int got = name_end && sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lld", &start) == 1;
+    int got = name_end && sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lld",
+                                 &start) == 1;
     return got ? start : -1;
 }
 
@@ -218,6 +220,12 @@ static int is_alive(int64_t pid, int64_t start, const char *boot)
     return !strcmp(boot, here) && start >= 0 && pid_start(pid) == start;
 }
 
+enum { REASON = 128 };
+static void lost_reason(char reason[REASON], int64_t pid, const char *host)
+{
+    snprintf(reason, REASON, "process %" PRId64 " on %.64s ended without a word", pid, host);
+}
+
 int db_mark_lost(struct store *s, int64_t run_id, struct lab_err *err)
 {
     enum { AT_ONCE = 64 };
@@ -225,11 +233,11 @@ int db_mark_lost(struct store *s, int64_t run_id, struct lab_err *err)
     int n;
     do {
         struct call c = call_begin(s, FIND_RUNNING);
-        char reason[AT_ONCE][128];
+        char reason[AT_ONCE][REASON];
         call_integer(&c, run_id);
         for (n = 0; n < AT_ONCE && call_row(&c); ) {
             if (is_alive(call_get_integer(&c, 1), call_get_integer(&c, 2), call_get_text(&c, 3))) continue;
-            snprintf(reason[n], sizeof reason[n], "process %" PRId64 " on %.64s ended without a word", call_get_integer(&c, 1), call_get_text(&c, 4));
+            lost_reason(reason[n], call_get_integer(&c, 1), call_get_text(&c, 4));
             lost[n++] = call_get_integer(&c, 0);
         }
         if (call_end(&c, err) != 0) return -1;
@@ -247,18 +255,19 @@ int store_run_status(struct store *s, const char *run_key, struct store_status *
 {
     static const struct { const char *status; enum store_state state; } table[] = {
         { "running", STORE_RUNNING }, { "done", STORE_DONE }, { "failed", STORE_FAILED }, { "interrupted", STORE_INTERRUPTED },
-        { "timeout", STORE_INTERRUPTED }, { "lost", STORE_INTERRUPTED }, { "superseded", STORE_DONE } };
+        { "timeout", STORE_INTERRUPTED }, { "lost", STORE_INTERRUPTED }, { "superseded", STORE_PENDING } };
     struct call c = call_begin(s, RUN_STATUS);
     *out = (struct store_status){ .state = STORE_PENDING };
     call_text(&c, run_key);
     if (call_row(&c)) {
-        for (size_t i = 0; i < sizeof table / sizeof *table; i++) if (!strcmp(table[i].status, call_get_text(&c, 0))) out->state = table[i].state;
+        for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+            if (!strcmp(table[i].status, call_get_text(&c, 0))) out->state = table[i].state;
         snprintf(out->reason, sizeof out->reason, "%s", call_get_text(&c, 1));
         out->active_s = (double)call_get_integer(&c, 2) / 1e9;
         out->attempt_id = call_get_integer(&c, 3);
         if (out->state == STORE_RUNNING && !is_alive(call_get_integer(&c, 4), call_get_integer(&c, 5), call_get_text(&c, 6))) {
             out->state = STORE_INTERRUPTED;
-            snprintf(out->reason, sizeof out->reason, "process %" PRId64 " on %.64s ended without a word", call_get_integer(&c, 4), call_get_text(&c, 7));
+            lost_reason(out->reason, call_get_integer(&c, 4), call_get_text(&c, 7));
         }
     }
     return call_end(&c, err);
@@ -303,7 +312,8 @@ static int may_begin(struct store *s, int64_t run_id, struct lab_err *err)
     call_integer(&c, run_id);
     int running = call_row(&c);
     if (running)
-        lab_fail(err, "%s: this run is being run by process %" PRId64 " on %s; wait for it, or stop it", s->path, call_get_integer(&c, 1), call_get_text(&c, 4));
+        lab_fail(err, "%s: this run is being run by process %" PRId64 " on %s; wait for it, or stop it", s->path,
+                 call_get_integer(&c, 1), call_get_text(&c, 4));
     if (call_end(&c, err) != 0 || running) return -1;
     c = call_begin(s, DONE_ATTEMPT);
     call_integer(&c, run_id);
@@ -346,6 +356,15 @@ int store_attempt_end(struct store *s, int64_t attempt_id, const struct store_en
     call_integer(&c, attempt_id);
     if (call_finish(&c, &ended, err) != 0) return -1;
     return ended ? 0 : lab_fail(err, "%s: attempt %" PRId64 " is not running, so it cannot end as %s", s->path, attempt_id, end->status);
+}
+
+int store_supersede(struct store *s, int64_t attempt_id, struct lab_err *err)
+{
+    int64_t superseded = 0;
+    struct call c = call_begin(s, SUPERSEDE);
+    call_integer(&c, attempt_id);
+    if (call_finish(&c, &superseded, err) != 0) return -1;
+    return superseded ? 0 : lab_fail(err, "%s: attempt %" PRId64 " is not done, so nothing can supersede it", s->path, attempt_id);
 }
 
 /* ---- records ---- */

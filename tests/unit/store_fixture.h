@@ -58,8 +58,8 @@ static inline const char *ask(const char *path, const char *sql)
     static int next;
     char *a = answer[next++ % 4];
     sqlite3 *db;
-    sqlite3_stmt *st;
-    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL) != SQLITE_OK || sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK)
+    sqlite3_stmt *st = NULL;
+    if (sqlite3_open(path, &db) != SQLITE_OK || sqlite3_prepare_v2(db, sql, -1, &st, NULL) != SQLITE_OK)
         fail_msg("%s: %s: %s", path, sql, sqlite3_errmsg(db));
     int rc = sqlite3_step(st);
     if (rc != SQLITE_ROW && rc != SQLITE_DONE) fail_msg("%s: %s", sql, sqlite3_errmsg(db));
@@ -93,7 +93,7 @@ static inline int64_t add_run(struct store *s, int number, const char *encoder, 
 {
     char config[256];
     int64_t id = 0;
-    snprintf(config, sizeof config, "{\"encoder\":\"%s\",\"seed\":%d,\"task\":\"%s\",\"train\":{\"length\":\"8\"}%s}", encoder, seed, task, more);
+    snprintf(config, sizeof config, "{\"encoder\":\"%s\",\"seed\":%d,\"task\":\"%s\",\"train\":{\"length\":[8,8]}%s}", encoder, seed, task, more);
     struct store_run run = { .key = key(number), .encoder = encoder, .task = task, .variant = "variant", .task_key = task, .config = config,
                              .seed = seed, .parameters = 1000, .chance = 0.1 };
     OK(store_put_run(s, &run, &id, &err));

@@ -287,6 +287,15 @@ static void json_holds_the_same_numbers(void **state)
     contains(text, "\"length\": 12, \"seeds\": 2, \"seeds_planned\": 2, \"mean\": 0.25, \"half_width\": 0, ");
     contains(text, "\"order_blind_ceiling\": null}\n]\n");
 }
+static void json_lengths_are_whole_numbers(void **state)
+{
+    (void)state;
+    begin_sweep("ten");
+    int64_t id = attempt(plan((struct spec){ .encoder = "rope" }));
+    eval(id, 100, 500, 0);
+    end(id, "done", NULL);
+    contains(output(results_json, NULL), "\"length\": 100, \"seeds\": 1, ");
+}
 static void a_sweep_with_nothing_done(void **state)
 {
     (void)state;
@@ -322,7 +331,8 @@ int main(void)
         TEST(the_whole_screen), TEST(five_lengths_fit_the_screen), TEST(many_lengths_go_into_blocks), TEST(one_seed_has_no_interval),
         TEST(failures_are_counted_and_listed), TEST(a_retry_that_succeeds_is_no_failure), TEST(a_leak_is_flagged),
         TEST(a_causal_model_has_no_ceiling), TEST(axes_become_arms_and_training_lengths_tables),
-        TEST(tiny_intervals_are_not_shown_as_zero), TEST(json_holds_the_same_numbers), TEST(a_sweep_with_nothing_done),
+        TEST(tiny_intervals_are_not_shown_as_zero), TEST(json_holds_the_same_numbers), TEST(json_lengths_are_whole_numbers),
+        TEST(a_sweep_with_nothing_done),
         TEST(unknown_files_are_refused), TEST(the_last_sweep_is_the_default),
     };
     return cmocka_run_group_tests_name("results", tests, NULL, NULL);
