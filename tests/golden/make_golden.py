@@ -63,7 +63,7 @@ OPTIONS = {                                                       # written out 
 
 
 def settings(case):
-    defaults = dict(**SIZES, token=TOKEN, target=TARGET, causal=False, norm="post", norm_type="layernorm", activation="relu", tied=False, embed_scale="sqrt_d",
+    defaults = dict(**SIZES, token=TOKEN, target=TARGET, causal=False, norm="post", norm_type="layernorm", activation="relu", tied=False, embed_scale="sqrt",
                     schedule="constant", warmup=0, position=ROW, key_ok=None, weight=False, long=False, keep=6)
     if case.get("long"):
         defaults["position"] = list(range(LONG))
