@@ -57,7 +57,7 @@ static inline void tiny_setup(struct tiny *tiny, const struct tiny_spec *spec, s
         char key[64];
         const char *equals = strchr(spec->option[i], '=');
         snprintf(key, sizeof key, "%.*s", (int)(equals - spec->option[i]), spec->option[i]);
-        tiny_option(tiny->encoder, tiny->self, key, strdup(equals + 1));
+        tiny_option(tiny->encoder, tiny->self, key, equals + 1);
     }
     *setup = (struct model_setup){
         .options = *o, .vocab_in = spec->vocab_in, .vocab_out = spec->vocab_out,
