@@ -45,11 +45,13 @@ typedef real hvecu __attribute__((vector_size(VB / 2), aligned(sizeof(real)), ma
 
 INLINE vec load(const real *p) { return *(const vecu *)p; }
 INLINE void store(real *p, vec x) { *(vecu *)p = x; }
+/* Sum of the lanes: halves are folded onto each other. */
 INLINE real lane_sum(vec x)
 {
-    real s = 0;
-    for (int i = 0; i < W; i++) s += x[i];
-    return s;
+    union { vec v; real lane[W]; } u = { x };
+    for (int half = W / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) u.lane[i] += u.lane[i + half];
+    return u.lane[0];
 }
 
 /* ---- exp and erf of a vector ---- */
@@ -361,17 +363,81 @@ SMALL_TILE(_v, vec, vecu, W)
 SMALL_TILE(_h, hvec, hvecu, (W / 2))
 #endif
 
-static void small_gemm(int m, int n, int k, const real *a, long am, long ak, const real *b, long ldb, real *c, long ldc, int add)
+#if VB == 64
+/* The same by panels of two vectors of b's columns, `panel` elements apart (2 W: b is plain row-major). */
+static void product(int m, int n, int k, const real *a, long am, long ak, const real *b, long ldb, long panel, real *c, long ldc, int add)
 {
-    for (int j = 0; j < n;) {
+    for (int j = 0; j < n; j += 2 * W, b += panel, c += 2 * W) {
         int left = n - j;
-        if (VB == 64 && left > W) panel_v(2, m, left, k, a, am, ak, b + j, ldb, c + j, ldc, add), j += 2 * W;
+        if (left > W) panel_v(2, m, left, k, a, am, ak, b, ldb, c, ldc, add);
 #if HALF
-        else if (left <= W / 2) panel_h(1, m, left, k, a, am, ak, b + j, ldb, c + j, ldc, add), j += W / 2;
+        else if (left <= W / 2) panel_h(1, m, left, k, a, am, ak, b, ldb, c, ldc, add);
 #endif
-        else panel_v(1, m, left, k, a, am, ak, b + j, ldb, c + j, ldc, add), j += W;
+        else panel_v(1, m, left, k, a, am, ak, b, ldb, c, ldc, add);
     }
 }
+
+static void small_gemm(int m, int n, int k, const real *a, long am, long ak, const real *b, long ldb, real *c, long ldc, int add)
+{
+    product(m, n, k, a, am, ak, b, ldb, 2 * W, c, ldc, add);
+}
+#else
+static void small_gemm(int m, int n, int k, const real *a, long am, long ak, const real *b, long ldb, real *c, long ldc, int add)
+{
+    for (int j = 0; j < n; j += W) panel_v(1, m, n - j, k, a, am, ak, b + j, ldb, c + j, ldc, add);     /* 16 registers: one vector wide */
+}
+#endif
+
+/* ---- transposing ---- */
+
+#if VB == 64 && !defined(LAB_REAL_DOUBLE)
+#define SWAP(S, ...) for (int i = 0; i < 16; i++) if (!(i & S)) {                                              \
+        vec a = r[i], b = r[i + S];                                                                           \
+        r[i] = __builtin_shufflevector(a, b, __VA_ARGS__);                                                    \
+        r[i + S] = __builtin_shufflevector(a, b, SWAP_HIGH_##S); }
+#define SWAP_HIGH_8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
+#define SWAP_HIGH_4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
+#define SWAP_HIGH_2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
+#define SWAP_HIGH_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+
+/* out [16 columns][16 rows] of x [16 rows][16 columns]: off-diagonal blocks of 8, 4, 2 and 1 change places. */
+INLINE void transpose_16(real *out, long ldo, const real *x, long ldx)
+{
+    vec r[16];
+    _Pragma("GCC unroll 16") for (int i = 0; i < 16; i++) r[i] = load(x + i * ldx);
+    _Pragma("GCC unroll 16") SWAP(8, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
+    _Pragma("GCC unroll 16") SWAP(4, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27)
+    _Pragma("GCC unroll 16") SWAP(2, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)
+    _Pragma("GCC unroll 16") SWAP(1, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30)
+    _Pragma("GCC unroll 16") for (int i = 0; i < 16; i++) store(out + i * ldo, r[i]);
+}
+#endif
+
+/* out [cols][ldo] = x [rows][ldx] transposed */
+INLINE void transpose_plain(real *restrict out, long ldo, const real *restrict x, long ldx, int rows, int cols)
+{
+    int r = 0;
+#if VB == 64 && !defined(LAB_REAL_DOUBLE)
+    for (; r + 16 <= rows; r += 16) {
+        int c = 0;
+        for (; c + 16 <= cols; c += 16) transpose_16(out + c * ldo + r, ldo, x + r * ldx + c, ldx);
+        for (; c < cols; c++) for (int i = r; i < r + 16; i++) out[c * ldo + i] = x[i * ldx + c];
+    }
+#endif
+    for (; r < rows; r++)
+        for (int c = 0; c < cols; c++) out[c * ldo + r] = x[r * ldx + c];
+}
+
+#if VB == 64
+static void pack(real *packed, const real *w, int out, int in)
+{
+    for (int first = 0; first < out; first += KERN_PANEL, packed += (long)in * KERN_PANEL) {
+        int rows = out - first < KERN_PANEL ? out - first : KERN_PANEL;
+        transpose_plain(packed, KERN_PANEL, w + (long)first * in, in, rows, in);
+        for (int c = 0; c < in && rows < KERN_PANEL; c++) memset(packed + (long)c * KERN_PANEL + rows, 0, (size_t)(KERN_PANEL - rows) * sizeof *packed);
+    }
+}
+#endif
 
 /* ---- attention ----
  * Scores are kept transposed, s [key][query], rows KERN_TILE apart: a query is a lane, so the softmax over
@@ -410,12 +476,14 @@ COLUMNS(_h, hvec, hvecu)
 
 INLINE int padded(int t) { return (t + PAD - 1) / PAD * PAD; }
 
+/* out [cols][LD] = scale * x [rows][ldx] transposed, rows padded with zeros */
 static void transpose(real *restrict out, const real *restrict x, long ldx, int rows, int cols, real scale)
 {
-    for (int r = 0; r < rows; r++)
-        for (int c = 0; c < cols; c++) out[c * LD + r] = x[r * ldx + c] * scale;
-    for (int c = 0; c < cols; c++)
+    transpose_plain(out, LD, x, ldx, rows, cols);
+    for (int c = 0; c < cols; c++) {
+        for (int r = 0; r < rows; r++) out[c * LD + r] *= scale;
         for (int r = rows; r < padded(rows); r++) out[c * LD + r] = 0;
+    }
 }
 
 /* s [tk][tq] = k (scale q)^T + bias, masked; qt receives the transposed queries. */
@@ -590,4 +658,7 @@ const struct kern PASTE(kern_, KERN_ISA) = {
     .isa = NAME(KERN_ISA), .embed_fwd = embed_fwd, .embed_bwd = embed_bwd, .add_bias = add_bias, .column_sum = column_sum,
     .dropout = dropout, .norm_fwd = norm_fwd, .norm_bwd = norm_bwd, .act_fwd = act_fwd, .act_bwd = act_bwd, .attn_fwd = attn_fwd,
     .attn_step = attn_step, .attn_bwd = attn_bwd, .softmax_rows = softmax_rows, .softmax_rows_bwd = softmax_rows_bwd, .xent = xent,
+#if VB == 64
+    .product = product, .pack = pack,
+#endif
     .sum_squares = sum_squares, .adamw = adamw };
