@@ -1,4 +1,4 @@
-/* every_hook -- an encoder for tests that uses all five hooks, per-layer parameters and a frozen one.
+/* every_hook -- an encoder for tests that uses all five hooks, per-layer parameters, a frozen one, and save in three hooks.
  *
  * With r = position of key - position of query, clipped to [-2, 2], and one set of parameters a layer (mixing excepted):
  *   embed   x_p += mixing[p mod 4]                 qk     q <- turn q, k <- turn k  (a factor for each coordinate)
@@ -7,6 +7,7 @@
  */
 #ifndef LAB_TESTS_EVERY_HOOK_H
 #define LAB_TESTS_EVERY_HOOK_H
+#include <string.h>
 #include "abi/lab_plugin.h"
 
 enum { EVERY_MIXING, EVERY_TURN, EVERY_SLOPE, EVERY_KEY, EVERY_VALUE, EVERY_FROZEN, EVERY_REACH = 2, EVERY_ROWS = 2 * EVERY_REACH + 1 };
@@ -36,16 +37,19 @@ static inline int every_r(const struct lab_call *c, int b, int i, int j)        
 static inline void every_embed(const void *self, const struct lab_call *c, lab_real *x)
 {
     (void)self;
+    int32_t *row = c->save;
     for (int b = 0; b < c->B; b++)
-        for (int t = 0; t < c->Tq; t++)
-            for (int k = 0; k < c->d; k++) *x++ += c->p[EVERY_MIXING][c->pos_q[b * c->stride_q + t] % 4 * c->d + k];
+        for (int t = 0; t < c->Tq; t++, row++) {
+            *row = c->pos_q[b * c->stride_q + t] % 4;
+            for (int k = 0; k < c->d; k++) *x++ += c->p[EVERY_MIXING][*row * c->d + k];
+        }
 }
 static inline void every_embed_bwd(const void *self, const struct lab_call *c, const lab_real *dx)
 {
     (void)self;
-    for (int b = 0; b < c->B; b++)
-        for (int t = 0; t < c->Tq; t++)
-            for (int k = 0; k < c->d; k++) c->g[EVERY_MIXING][c->pos_q[b * c->stride_q + t] % 4 * c->d + k] += *dx++;
+    const int32_t *row = c->save;
+    for (int n = 0; n < c->B * c->Tq; n++, row++)
+        for (int k = 0; k < c->d; k++) c->g[EVERY_MIXING][*row * c->d + k] += *dx++;
 }
 
 static inline void every_qk(const void *self, const struct lab_call *c, const lab_real *q, const lab_real *k, lab_real *q_out, lab_real *k_out)
@@ -54,15 +58,17 @@ static inline void every_qk(const void *self, const struct lab_call *c, const la
     size_t nq = (size_t)c->B * c->H * c->Tq * c->dh, nk = (size_t)c->B * c->H * c->Tk * c->dh;
     for (size_t n = 0; n < nq; n++) q_out[n] = q[n] * c->p[EVERY_TURN][n % c->dh];
     for (size_t n = 0; n < nk; n++) k_out[n] = k[n] * c->p[EVERY_TURN][n % c->dh];
+    memcpy(c->save, q, nq * sizeof *q);
 }
 static inline void every_qk_bwd(const void *self, const struct lab_call *c, const lab_real *q, const lab_real *k, const lab_real *dq_out,
                                 const lab_real *dk_out, lab_real *dq, lab_real *dk)
 {
-    (void)self;
+    (void)self, (void)q;
     size_t nq = (size_t)c->B * c->H * c->Tq * c->dh, nk = (size_t)c->B * c->H * c->Tk * c->dh;
+    const lab_real *saved = c->save;
     for (size_t n = 0; n < nq; n++) {
         dq[n] += dq_out[n] * c->p[EVERY_TURN][n % c->dh];
-        c->g[EVERY_TURN][n % c->dh] += dq_out[n] * q[n];
+        c->g[EVERY_TURN][n % c->dh] += dq_out[n] * saved[n];
     }
     for (size_t n = 0; n < nk; n++) {
         dk[n] += dk_out[n] * c->p[EVERY_TURN][n % c->dh];
@@ -117,20 +123,30 @@ static inline void every_value(const void *self, const struct lab_call *c, const
     (void)self;
     EVERY_LOGIT(c, n)
         for (int e = 0; e < c->dh; e++) out[every_query(c, n) + e] += att[n] * c->p[EVERY_VALUE][every_row(c, n) + e];
+    memcpy(c->save, att, (size_t)c->B * c->H * c->Tq * c->Tk * sizeof *att);
 }
 static inline void every_value_bwd(const void *self, const struct lab_call *c, const lab_real *att, const lab_real *dout, lab_real *datt)
 {
-    (void)self;
+    (void)self, (void)att;
+    const lab_real *saved = c->save;
     EVERY_LOGIT(c, n)
         for (int e = 0; e < c->dh; e++) {
             datt[n] += dout[every_query(c, n) + e] * c->p[EVERY_VALUE][every_row(c, n) + e];
-            c->g[EVERY_VALUE][every_row(c, n) + e] += att[n] * dout[every_query(c, n) + e];
+            c->g[EVERY_VALUE][every_row(c, n) + e] += saved[n] * dout[every_query(c, n) + e];
         }
+}
+
+static inline size_t every_save(const void *self, const struct lab_call *c, int hook)
+{
+    (void)self;
+    size_t tokens = (size_t)c->B * c->Tq;
+    return hook == LAB_H_EMBED ? tokens * sizeof(int32_t) : hook == LAB_H_QK ? tokens * c->d * sizeof(lab_real) :
+           hook == LAB_H_VALUE ? tokens * c->H * c->Tk * sizeof(lab_real) : 0;
 }
 
 static const struct lab_encoder every_hook = {
     .size = sizeof every_hook, .name = "every_hook", .summary = "all five hooks", .cite = "", .self_size = 1,
-    .param = every_param, .embed = every_embed, .embed_bwd = every_embed_bwd, .qk = every_qk, .qk_bwd = every_qk_bwd,
+    .param = every_param, .save_size = every_save, .embed = every_embed, .embed_bwd = every_embed_bwd, .qk = every_qk, .qk_bwd = every_qk_bwd,
     .bias = every_bias, .bias_bwd = every_bias_bwd, .logits = every_logits, .logits_bwd = every_logits_bwd,
     .value = every_value, .value_bwd = every_value_bwd,
 };
