@@ -33,7 +33,7 @@ static int chunk_size(const struct attn *a, int B, int T)
     return (int)(per_sequence >= CHUNK ? 1 : min(B, (int)(CHUNK / per_sequence)));
 }
 
-struct lab_call attn_call(const struct attn *a, const struct model_batch *batch, int first, int count, int layer, int train, uint32_t step)
+struct lab_call attn_call(const struct attn *a, const struct model_batch *batch, int hook, int first, int count, int layer, int train, uint32_t step)
 {
     struct lab_rng r = rng_stream(a->seed, RNG_ENCODER, step, (uint32_t)layer);
     const int32_t *pos = batch->pos + (size_t)first * batch->pos_stride;
@@ -41,7 +41,7 @@ struct lab_call attn_call(const struct attn *a, const struct model_batch *batch,
         .size = sizeof c, .layer = layer, .B = count, .H = a->H, .Tq = batch->T, .Tk = batch->T, .dh = a->dh, .d = a->d,
         .causal = a->causal, .train = train, .pos_q = pos, .pos_k = pos, .stride_q = batch->pos_stride, .stride_k = batch->pos_stride,
         .key_ok = batch->key_ok ? batch->key_ok + (size_t)first * batch->T : NULL, .scale = (real)(1 / sqrt(a->dh)),
-        .p = a->param[layer < 0 ? 0 : layer], .save = a->hook_save, .scratch = a->hook_scratch, .host = &host };
+        .p = a->param[layer < 0 ? 0 : layer], .save = a->hook_save[hook], .scratch = a->hook_scratch, .host = &host };
     c.seed = (uint64_t)lab_rng_u32(&r) << 32 | lab_rng_u32(&r);
     return c;
 }
@@ -56,16 +56,16 @@ static void grow(size_t *most, size_t (*size)(const void *, const struct lab_cal
 
 void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int longest, int train)
 {
-    size_t save = 0, scratch = 0, tile = (size_t)a->H * TILE * TILE * sizeof(real), copy = 0, state = 0, square = 0;
+    size_t save[5] = { 0 }, scratch = 0, tile = (size_t)a->H * TILE * TILE * sizeof(real), copy = 0, state = 0, square = 0;
     for (int T = 1; T <= longest; T++) {             /* hooks may ask for any size at any length: look at each */
         int B = min(batch, tokens / T > 0 ? tokens / T : 1), chunk = chunk_size(a, B, T);
         struct model_batch b = { .B = chunk, .T = T, .pos_stride = T };
-        struct lab_call c = attn_call(a, &b, 0, chunk, 0, train, 0);
+        struct lab_call c = attn_call(a, &b, LAB_H_QK, 0, chunk, 0, train, 0);
         for (int hook = LAB_H_EMBED; hook <= LAB_H_VALUE; hook++) {
             struct lab_call h = c;
             if (hook == LAB_H_EMBED) h.layer = -1, h.B = B;
             if (hook == LAB_H_BIAS) h.B = 1, h.Tq = h.Tk = min(T, TILE);
-            grow(&save, a->encoder->save_size, a, &h, hook);
+            grow(&save[hook], a->encoder->save_size, a, &h, hook);
             grow(&scratch, a->encoder->scratch_size, a, &h, hook);
         }
         size_t n = (size_t)chunk * T * a->d, s = (size_t)chunk * a->H * TILE, q = (size_t)chunk * a->H * T * T;
@@ -73,7 +73,7 @@ void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int l
         if (T > TILE && s > state) state = s;
         if (q > square) square = q;
     }
-    a->hook_save = arena_take(arena, save);
+    for (int hook = LAB_H_EMBED; hook <= LAB_H_VALUE; hook++) a->hook_save[hook] = arena_take(arena, save[hook]);
     a->hook_scratch = arena_take(arena, scratch);
     a->tile = arena_take(arena, kern_attn_scratch(a->dh) * sizeof(real));
     if (a->encoder->bias) {
@@ -136,7 +136,7 @@ static void turn(const struct pass *p)
     struct attn *a = p->a;
     int T = p->batch->T;
     const real *qkv = p->qkv + (long)p->first * T * 3 * a->d;
-    struct lab_call c = attn_call(a, p->batch, p->first, p->count, p->layer, p->train, p->step);
+    struct lab_call c = attn_call(a, p->batch, LAB_H_QK, p->first, p->count, p->layer, p->train, p->step);
     gather(a->q, qkv, 3 * a->d, p->count, a->H, T, a->dh);
     gather(a->k, qkv + a->d, 3 * a->d, p->count, a->H, T, a->dh);
     a->encoder->qk(a->self, &c, a->q, a->k, a->q_out, a->k_out);
@@ -144,7 +144,7 @@ static void turn(const struct pass *p)
 
 static struct lab_call bias_call(const struct pass *p)
 {
-    struct lab_call c = attn_call(p->a, p->batch, p->first, 1, p->layer, p->train, p->step);
+    struct lab_call c = attn_call(p->a, p->batch, LAB_H_BIAS, p->first, 1, p->layer, p->train, p->step);
     c.Tq = p->tq, c.Tk = p->tk;
     c.pos_q += p->i0, c.pos_k += p->j0;
     c.key_ok = NULL;
@@ -284,7 +284,7 @@ static void turn_bwd(const struct pass *p, real *dqkv)
     struct attn *a = p->a;
     int T = p->batch->T;
     size_t n = (size_t)p->count * T * a->d;
-    struct lab_call c = attn_call(a, p->batch, p->first, p->count, p->layer, 1, p->step);
+    struct lab_call c = attn_call(a, p->batch, LAB_H_QK, p->first, p->count, p->layer, 1, p->step);
     c.g = a->grad[p->layer];
     zero(a->dq, n);
     zero(a->dk, n);
@@ -345,7 +345,7 @@ static void general_weights(struct pass *p)
     int T = p->batch->T, heads = p->count * a->H;
     size_t square = (size_t)T * T;
     const real *qkv = p->qkv + (long)p->first * T * 3 * a->d;
-    struct lab_call c = attn_call(a, p->batch, p->first, p->count, p->layer, p->train, p->step);
+    struct lab_call c = attn_call(a, p->batch, LAB_H_LOGITS, p->first, p->count, p->layer, p->train, p->step);
     if (a->encoder->qk) turn(p);
     else {
         gather(a->q_out, qkv, 3 * a->d, p->count, a->H, T, a->dh);
@@ -372,7 +372,7 @@ static void general_fwd(struct attn *a, real *out, const real *qkv, const struct
     int T = batch->T, chunk = chunk_size(a, batch->B, T);
     struct pass p = { .a = a, .batch = batch, .layer = layer, .train = train, .step = step, .qkv = qkv, .tq = T, .tk = T };
     while (next_chunk(&p, chunk)) {
-        struct lab_call c = attn_call(a, batch, p.first, p.count, layer, train, step);
+        struct lab_call c = attn_call(a, batch, LAB_H_VALUE, p.first, p.count, layer, train, step);
         general_weights(&p);
         drop_att(&p, a->att);
         for (int h = 0; h < p.count * a->H; h++)
@@ -391,18 +391,24 @@ static void general_bwd(struct attn *a, real *dqkv, const real *dout, const real
         int heads = p.count * a->H;
         size_t n = (size_t)p.count * T * a->d;
         real *dqkv_chunk = dqkv + (long)p.first * T * 3 * a->d, *dropped = a->logits;
-        struct lab_call c = attn_call(a, batch, p.first, p.count, layer, 1, step);
-        c.g = a->grad[layer];
+        struct lab_call c = attn_call(a, batch, LAB_H_LOGITS, p.first, p.count, layer, 1, step);
+        struct lab_call v = attn_call(a, batch, LAB_H_VALUE, p.first, p.count, layer, 1, step);
+        c.g = v.g = a->grad[layer];
         general_weights(&p);
         memcpy(dropped, a->att, heads * square * sizeof(real));
         drop_att(&p, dropped);
+        if (a->encoder->value && a->encoder->save_size) {    /* other layers have passed since: save it again; dv is still free */
+            v.g = NULL;
+            a->encoder->value(a->self, &v, dropped, a->dv);
+            v.g = a->grad[layer];
+        }
         gather(a->o, dout + (long)p.first * T * a->d, a->d, p.count, a->H, T, a->dh);            /* o holds dO from here on */
         for (int h = 0; h < heads; h++) {
             const real *dO = a->o + (long)h * T * a->dh;
             gemm(0, 1, T, T, a->dh, 1, dO, a->dh, a->v + (long)h * T * a->dh, a->dh, 0, a->datt + h * square, T);
             gemm(1, 0, T, a->dh, T, 1, dropped + h * square, T, dO, a->dh, 0, a->dv + (long)h * T * a->dh, a->dh);
         }
-        if (a->encoder->value) a->encoder->value_bwd(a->self, &c, dropped, a->o, a->datt);
+        if (a->encoder->value) a->encoder->value_bwd(a->self, &v, dropped, a->o, a->datt);
         drop_att(&p, a->datt);
         a->kern->softmax_rows_bwd(a->datt, a->att, heads * T, T, T);                             /* datt holds dlogits from here on */
         if (a->encoder->bias && a->trained) {

@@ -30,7 +30,7 @@ struct attn {
     lab_real *s, *logits, *att, *datt, *o;       /* general path: [chunk,H,T,T]; o [chunk,H,T,dh] */
     lab_real *v, *dv, *dlogits;                  /* general path */
     lab_real *tile;                              /* the kernels' scratch */
-    void *hook_save, *hook_scratch;
+    void *hook_save[5], *hook_scratch;           /* save by enum lab_hook: each lives until that hook's backward */
 };
 
 /* Takes the workspace from the arena for every batch with B <= batch, B*T <= tokens and T <= longest. */
@@ -42,6 +42,6 @@ void attn_fwd(struct attn *, lab_real *out, lab_real *lse, const lab_real *qkv, 
 void attn_bwd(struct attn *, lab_real *dqkv, const lab_real *dout, const lab_real *out, const lab_real *lse, const lab_real *qkv,
               const struct model_batch *, int layer, uint32_t step);
 
-/* A call as the hooks see it; for embed too (layer -1). */
-struct lab_call attn_call(const struct attn *, const struct model_batch *, int first, int count, int layer, int train, uint32_t step);
+/* A call as a hook (enum lab_hook) sees it, for `count` sequences from `first`; embed's layer is -1. */
+struct lab_call attn_call(const struct attn *, const struct model_batch *, int hook, int first, int count, int layer, int train, uint32_t step);
 #endif

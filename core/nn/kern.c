@@ -640,10 +640,10 @@ static double sum_squares(const real *x, size_t n)
 static void adamw(real *restrict w, real *restrict m, real *restrict v, const real *restrict g, size_t n, double grad_scale, double lr,
                   double beta1, double beta2, double eps, double decay, double c1, double c2)
 {
-    real scale = (real)grad_scale, b1 = (real)beta1, b2 = (real)beta2, shrink = (real)(1 - lr * decay);
+    real scale = (real)grad_scale, b1 = (real)beta1, a1 = (real)(1 - beta1), b2 = (real)beta2, a2 = (real)(1 - beta2), shrink = (real)(1 - lr * decay);
     real step = (real)(lr / c1), inverse_root_c2 = (real)(1 / sqrt(c2)), e = (real)eps;
     for (size_t i = 0; i < n; i++) {
-        real gi = g[i] * scale, mi = b1 * m[i] + (1 - b1) * gi, vi = b2 * v[i] + (1 - b2) * gi * gi;
+        real gi = g[i] * scale, mi = b1 * m[i] + a1 * gi, vi = b2 * v[i] + a2 * gi * gi;
         m[i] = mi;
         v[i] = vi;
 #ifdef LAB_REAL_DOUBLE

@@ -461,7 +461,7 @@ static void embed(struct model *m, struct space *s, real *x, const struct model_
     const struct lab_encoder *e = m->setup.encoder;
     int d = m->setup.options.d_model, N = b->B * b->T;
     real *pos = NULL;
-    struct lab_call c = attn_call(&s->attn, b, 0, b->B, -1, train, m->state->step);
+    struct lab_call c = attn_call(&s->attn, b, LAB_H_EMBED, 0, b->B, -1, train, m->state->step);
     if (e->embed && b->pos_stride == 0) {
         pos = s->embed_pos;
         memset(pos, 0, (size_t)b->T * d * sizeof *pos);
@@ -595,7 +595,7 @@ static void embed_bwd(struct model *m, struct space *s, real *dx, const struct m
     if (dpos) memset(dpos, 0, (size_t)b->T * d * sizeof *dpos);
     k->embed_bwd(m->state->embedding.g, dpos, dx, b->token, embed_scale(m), b->T, N, d);
     if (!wanted) return;
-    struct lab_call c = attn_call(&s->attn, b, 0, dpos ? 1 : b->B, -1, 1, m->state->step);
+    struct lab_call c = attn_call(&s->attn, b, LAB_H_EMBED, 0, dpos ? 1 : b->B, -1, 1, m->state->step);
     c.g = m->state->encoder_grad[0];
     e->embed_bwd(m->setup.encoder_self, &c, dpos ? dpos : dx);
 }
