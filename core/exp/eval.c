@@ -1,6 +1,7 @@
 /* eval -- see eval.h. */
 #include "exp/eval.h"
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const split_name[] = { "train", "valid", "test" };
 
@@ -42,14 +43,18 @@ static void count(struct tally *t, const struct model *m, const struct data *d, 
     }
 }
 
-int eval_emit(const struct record_sink *sink, struct hash *result, const struct record *r)
+int eval_emit(const struct record_sink *sink, char result[HASH_HEX], const struct record *r)
 {
     unsigned char frame[RECORD_FRAME_MAX];
-    if (result) hash_add(result, frame, record_encode(r, frame));
+    struct hash hash;
+    hash_init(&hash);
+    hash_add(&hash, result, strlen(result));
+    hash_add(&hash, frame, record_encode(r, frame));
+    hash_end(&hash, result);
     return record_emit(sink, r);
 }
 
-static int report(const struct tally *t, int T, const struct eval_request *q, const char *data_sha256, const struct record_sink *sink, struct hash *result)
+static int report(const struct tally *t, int T, const struct eval_request *q, const char *data_sha256, const struct record_sink *sink, char result[HASH_HEX])
 {
     struct record r = { .type = RECORD_EVAL, .step = q->step, .length = q->length, .n = q->sequences, .n_exact = t->exact,
                         .n_tok = t->tokens, .n_tok_ok = t->right, .value = t->tokens ? t->loss / (double)t->tokens : 0 };
@@ -65,7 +70,7 @@ static int report(const struct tally *t, int T, const struct eval_request *q, co
     return 0;
 }
 
-int eval_run(struct model *m, struct data *d, const struct eval_request *q, const struct record_sink *sink, struct hash *result,
+int eval_run(struct model *m, struct data *d, const struct eval_request *q, const struct record_sink *sink, char result[HASH_HEX],
              const volatile sig_atomic_t *stop, struct lab_err *err)
 {
     int T = config_tape(d->config, q->length), rc = -1;
