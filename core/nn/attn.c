@@ -187,7 +187,7 @@ static struct kern_attn head(const struct pass *p, int b, int h)
         .tq = p->tq, .tk = p->tk, .dh = a->dh, .v = p->qkv + qkv_at(p, b, h, p->j0) + 2 * a->d, .ldv = 3 * a->d,
         .bias = a->encoder->bias ? a->bias_t + (long)h * TILE * TILE : NULL,
         .key_ok = p->batch->key_ok ? p->batch->key_ok + (long)(p->first + b) * T + p->j0 : NULL,
-        .shift = a->causal ? p->i0 - p->j0 : TILE, .scale = (real)(1 / sqrt(a->dh)), .scratch = a->tile };
+        .whole = p->tk == T, .shift = a->causal ? p->i0 - p->j0 : TILE, .scale = (real)(1 / sqrt(a->dh)), .scratch = a->tile };
     if (a->encoder->qk) {
         t.q = a->q_out + dense_at(p, b, h, p->i0), t.k = a->k_out + dense_at(p, b, h, p->j0);
         t.ldq = t.ldk = a->dh;
