@@ -25,6 +25,9 @@ static const struct lab_host host = { .size = sizeof host, .log = host_log, .gem
 static int min(int a, int b) { return a < b ? a : b; }
 static int general(const struct attn *a) { return a->encoder->logits || a->encoder->value; }
 
+static size_t bias_sets(const struct attn *a) { return a->encoder->flags & LAB_E_LAYER_INVARIANT ? 1 : (size_t)a->layers; }
+static size_t tile_elements(const struct attn *a) { return (size_t)a->H * TILE * TILE; }
+
 /* Sequences handled together: as many as stay in cache; all of them where nothing is copied or kept by sequence. */
 static int chunk_size(const struct attn *a, int B, int T)
 {
@@ -40,7 +43,7 @@ struct lab_call attn_call(const struct attn *a, const struct model_batch *batch,
     struct lab_call c = {
         .size = sizeof c, .layer = layer, .B = count, .H = a->H, .Tq = batch->T, .Tk = batch->T, .dh = a->dh, .d = a->d,
         .causal = a->causal, .train = train, .pos_q = pos, .pos_k = pos, .stride_q = batch->pos_stride, .stride_k = batch->pos_stride,
-        .key_ok = batch->key_ok ? batch->key_ok + (size_t)first * batch->T : NULL, .scale = (real)(1 / sqrt(a->dh)),
+        .key_ok = batch->key_ok ? batch->key_ok + (size_t)first * batch->T : NULL, .scale = a->scale,
         .p = a->param[layer < 0 ? 0 : layer], .save = a->hook_save[hook], .scratch = a->hook_scratch, .host = &host };
     c.seed = (uint64_t)lab_rng_u32(&r) << 32 | lab_rng_u32(&r);
     return c;
@@ -56,7 +59,7 @@ static void grow(size_t *most, size_t (*size)(const void *, const struct lab_cal
 
 void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int longest, int train)
 {
-    size_t save[5] = { 0 }, scratch = 0, tile = (size_t)a->H * TILE * TILE * sizeof(real), copy = 0, state = 0, square = 0;
+    size_t save[5] = { 0 }, scratch = 0, tile = tile_elements(a) * sizeof(real), copy = 0, state = 0, square = 0;
     for (int T = 1; T <= longest; T++) {             /* hooks may ask for any size at any length: look at each */
         int B = min(batch, tokens / T > 0 ? tokens / T : 1), chunk = chunk_size(a, B, T);
         struct model_batch b = { .B = chunk, .T = T, .pos_stride = T };
@@ -78,8 +81,9 @@ void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int l
     a->tile = arena_take(arena, kern_attn_scratch(a->dh) * sizeof(real));
     if (a->encoder->bias) {
         size_t whole = general(a) ? (size_t)a->H * longest * longest * sizeof(real) : tile;
-        a->bias = arena_take(arena, whole), a->bias_t = arena_take(arena, tile);
-        if (train) a->dbias = arena_take(arena, whole), a->dbias_t = arena_take(arena, tile);
+        a->bias = arena_take(arena, whole), a->bias_t = arena_take(arena, bias_sets(a) * tile);
+        if (train) a->dbias = arena_take(arena, whole), a->dbias_t = arena_take(arena, bias_sets(a) * tile);
+        a->bias_ready = arena_take(arena, bias_sets(a));
     }
     a->max = arena_take(arena, state * sizeof(real));
     a->sum = arena_take(arena, state * sizeof(real));
@@ -151,26 +155,56 @@ static struct lab_call bias_call(const struct pass *p)
     return c;
 }
 
+/* Is the bias one tile, the same for all sequences of the step?  Then it is computed once for all chunks, and so is its gradient. */
+static int shared_bias(const struct pass *p) { return p->batch->T <= TILE && p->batch->pos_stride == 0; }
+static size_t set_at(const struct pass *p)
+{
+    return shared_bias(p) && !(p->a->encoder->flags & LAB_E_LAYER_INVARIANT) ? (size_t)p->layer * tile_elements(p->a) : 0;
+}
+
 /* The hook's [H,tq,tk] into [H][key][query] rows of TILE, where the kernels want it; and back. */
 static void bias_tile(const struct pass *p)
 {
     struct attn *a = p->a;
     struct lab_call c = bias_call(p);
+    real *bias_t = a->bias_t + set_at(p);
+    unsigned char *ready = &a->bias_ready[set_at(p) / tile_elements(a)];
+    if (*ready) return;
+    *ready = (unsigned char)shared_bias(p);
     zero(a->bias, (size_t)a->H * p->tq * p->tk);
     a->encoder->bias(a->self, &c, a->bias);
     for (int h = 0; h < a->H; h++)
         for (int i = 0; i < p->tq; i++)
-            for (int j = 0; j < p->tk; j++) a->bias_t[(h * TILE + j) * TILE + i] = a->bias[(h * p->tq + i) * p->tk + j];
+            for (int j = 0; j < p->tk; j++) bias_t[(h * TILE + j) * TILE + i] = a->bias[(h * p->tq + i) * p->tk + j];
 }
 static void bias_tile_bwd(const struct pass *p)
 {
     struct attn *a = p->a;
     struct lab_call c = bias_call(p);
+    const real *dbias_t = a->dbias_t + set_at(p);
     c.g = a->grad[p->layer];
     for (int h = 0; h < a->H; h++)
         for (int i = 0; i < p->tq; i++)
-            for (int j = 0; j < p->tk; j++) a->dbias[(h * p->tq + i) * p->tk + j] = a->dbias_t[(h * TILE + j) * TILE + i];
+            for (int j = 0; j < p->tk; j++) a->dbias[(h * p->tq + i) * p->tk + j] = dbias_t[(h * TILE + j) * TILE + i];
     a->encoder->bias_bwd(a->self, &c, a->dbias);
+}
+
+void attn_begin(struct attn *a)
+{
+    if (!a->encoder->bias) return;
+    memset(a->bias_ready, 0, bias_sets(a));
+    if (a->dbias_t) zero(a->dbias_t, bias_sets(a) * tile_elements(a));
+}
+
+void attn_end(struct attn *a, const struct model_batch *batch, uint32_t step)
+{
+    struct pass p = { .a = a, .batch = batch, .train = 1, .step = step, .tq = batch->T, .tk = batch->T };
+    if (!a->encoder->bias || !a->trained || general(a) || !shared_bias(&p)) return;
+    for (size_t set = 0; set < bias_sets(a); set++) {
+        p.layer = (int)set;
+        if (a->encoder->save_size) a->bias_ready[set] = 0, bias_tile(&p);        /* other layers have passed since: save it again */
+        bias_tile_bwd(&p);
+    }
 }
 
 /* Offsets of head h of sequence b (within the chunk) at row t, in the dense copies and in [B,T,3d]. */
@@ -185,9 +219,9 @@ static struct kern_attn head(const struct pass *p, int b, int h)
     int T = p->batch->T;
     struct kern_attn t = {
         .tq = p->tq, .tk = p->tk, .dh = a->dh, .v = p->qkv + qkv_at(p, b, h, p->j0) + 2 * a->d, .ldv = 3 * a->d,
-        .bias = a->encoder->bias ? a->bias_t + (long)h * TILE * TILE : NULL,
+        .bias = a->encoder->bias ? a->bias_t + set_at(p) + (long)h * TILE * TILE : NULL,
         .key_ok = p->batch->key_ok ? p->batch->key_ok + (long)(p->first + b) * T + p->j0 : NULL,
-        .whole = p->tk == T, .shift = a->causal ? p->i0 - p->j0 : TILE, .scale = (real)(1 / sqrt(a->dh)), .scratch = a->tile };
+        .whole = p->tk == T, .shift = a->causal ? p->i0 - p->j0 : TILE, .scale = a->scale, .scratch = a->tile };
     if (a->encoder->qk) {
         t.q = a->q_out + dense_at(p, b, h, p->i0), t.k = a->k_out + dense_at(p, b, h, p->j0);
         t.ldq = t.ldk = a->dh;
@@ -262,7 +296,7 @@ static void tile_bwd(struct pass *p, real *dqkv, const real *dout, const real *o
     struct attn *a = p->a;
     int wanted = a->encoder->bias && a->trained;
     if (a->encoder->bias) bias_tile(p);
-    if (wanted) zero(a->dbias_t, (size_t)a->H * TILE * TILE);
+    if (wanted && !shared_bias(p)) zero(a->dbias_t, tile_elements(a));
     for (int b = 0; b < p->count; b++)
         for (int h = 0; h < a->H; h++) {
             struct kern_attn t = head(p, b, h);
@@ -272,10 +306,10 @@ static void tile_bwd(struct pass *p, real *dqkv, const real *dout, const real *o
             real *dk = dense ? a->dk_out + dense_at(p, b, h, p->j0) : dqkv + qkv_at(p, b, h, p->j0) + a->d;
             real *dv = dqkv + qkv_at(p, b, h, p->j0) + 2 * a->d;
             long o = out_at(p, b, h, p->i0);
-            a->kern->attn_bwd(dq, dk, dv, wanted ? a->dbias_t + (long)h * TILE * TILE : NULL, out + o, dout + o, a->d,
+            a->kern->attn_bwd(dq, dk, dv, wanted ? a->dbias_t + set_at(p) + (long)h * TILE * TILE : NULL, out + o, dout + o, a->d,
                               lse + lse_at(p, b, h, p->i0), &t);
         }
-    if (wanted) bias_tile_bwd(p);
+    if (wanted && !shared_bias(p)) bias_tile_bwd(p);
 }
 
 /* dq_out, dk_out through the qk hook into dqkv. */

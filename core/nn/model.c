@@ -397,7 +397,7 @@ static int state_init(struct model *m, struct lab_err *err)
     st->encoder_grad = mem_alloc((size_t)o->layers * sizeof *st->encoder_grad, err);
     if (!st->layer || !st->norm || !st->encoder_param || !st->encoder_grad) return -1;
     struct attn a = { .kern = m->kern, .encoder = m->setup.encoder, .self = m->setup.encoder_self, .H = o->heads, .dh = o->d_model / o->heads,
-                      .d = o->d_model, .causal = o->causal, .layers = o->layers, .seed = m->setup.seed, .dropout = o->dropout,
+                      .d = o->d_model, .scale = (real)(1 / sqrt(o->d_model / o->heads)), .causal = o->causal, .layers = o->layers, .seed = m->setup.seed, .dropout = o->dropout,
                       .param = st->encoder_param, .grad = st->encoder_grad };
     st->train.attn = st->infer.attn = a;
     return 0;
@@ -546,6 +546,7 @@ static void forward(struct model *m, const struct model_batch *b, int train, uin
 void model_forward(struct model *m, const struct model_batch *b, int train, uint32_t step)
 {
     pack_weights(m);
+    attn_begin(&space_of(m, train)->attn);
     forward(m, b, train, step);
 }
 
@@ -642,7 +643,9 @@ static double backward(struct model *m, const struct model_batch *b, double tota
 double model_backward(struct model *m, const struct model_batch *b)
 {
     zero_grads(m);
-    return backward(m, b, total_weight(b));
+    double loss = backward(m, b, total_weight(b));
+    attn_end(&m->state->train.attn, b, m->state->step);
+    return loss;
 }
 
 int model_chunk(const struct model *m, int T) { return chunk_of(&m->setup, T); }
@@ -653,6 +656,7 @@ double model_step(struct model *m, const struct model_batch *whole, uint32_t ste
     int chunk = model_chunk(m, whole->T), T = whole->T;
     zero_grads(m);
     pack_weights(m);
+    attn_begin(&m->state->train.attn);
     for (int first = 0; first < whole->B; first += chunk) {
         size_t at = (size_t)first * T;
         struct model_batch b = *whole;
@@ -664,5 +668,6 @@ double model_step(struct model *m, const struct model_batch *whole, uint32_t ste
         forward(m, &b, 1, step);
         loss += backward(m, &b, total);
     }
+    attn_end(&m->state->train.attn, whole, step);
     return loss;
 }
