@@ -22,10 +22,15 @@ struct conf {
     char sha256[HASH_HEX];           /* of those bytes and of the overrides */
     struct conf_entry *entry; size_t n, cap;
 };
+/* On failure nothing is left to free. */
 int  conf_read(struct conf *, const char *path, struct lab_err *err);
 int  conf_read_text(struct conf *, const char *name, const char *text, size_t length, struct lab_err *err);
-/* --set section.key=value: replaces the entry or adds one. The last dot before '=' ends the section. */
+/* --set section.key=value: replaces the entry or adds one.  The last dot before '=' ends the section,
+ * but the first does for sweep, whose keys are themselves dotted: sweep.train.lr=1e-3,1e-4. */
 int  conf_override(struct conf *, const char *assignment, struct lab_err *err);
 const struct conf_entry *conf_find(const struct conf *, const char *section, const char *key);   /* or NULL */
 void conf_free(struct conf *);
+
+/* lab_fail with "file:line: " of the entry in front ("--set: " for an override). */
+int  conf_fail(const struct conf_entry *, struct lab_err *err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 #endif
