@@ -55,11 +55,17 @@ const char *str_text(const struct str *s) { return s->text ? s->text : ""; }
 
 void str_real(struct str *s, double x)
 {
-    char text[32];
-    for (int digits = 1; digits <= 17; digits++) {
-        snprintf(text, sizeof text, "%.*g", digits, x);
+    char text[40];
+    int digits = 1, exponent = 0;
+    for (; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*e", digits - 1, x);
         if (strtod(text, NULL) == x) break;
     }
+    const char *e = strchr(text, 'e');               /* nan and inf have none */
+    if (e) exponent = atoi(e + 1);
+    if (digits > 17) digits = 17;
+    /* 10000, not 1e+04: numbers of up to 16 digits are written out */
+    snprintf(text, sizeof text, "%.*g", exponent >= digits && exponent < 16 ? exponent + 1 : digits, x);
     str_add(s, text);
 }
 

@@ -4,8 +4,7 @@
 #include <string.h>
 #include "base/str.h"
 #include "cli/cmd.h"
-
-#define LAB_VERSION "0.1"
+#include "exp/env.h"
 
 static const struct cmd command[] = {
     { "run", "FILE.ini", "do what is missing of an experiment, then print the answer", "lab run experiments/extrapolate.ini", cmd_run, 0 },

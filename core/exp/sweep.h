@@ -16,6 +16,7 @@ struct sweep {
     const struct conf *conf;
     struct sweep_run *run; size_t n, cap;
     size_t n_combinations;           /* before equal ones were joined */
+    char **value; size_t n_value, cap_value;     /* the axes' values as text; options may point into them */
 };
 /* conf and registry must outlive the sweep. On failure nothing is left to free. */
 int  sweep_build(struct sweep *, const struct conf *, const struct registry *, struct lab_err *err);

@@ -58,9 +58,11 @@ struct model_batch {
     const int32_t *pos;              /* [B,T] with rows pos_stride apart; 0 = all share one row */
     int32_t pos_stride;
     const uint8_t *key_ok;           /* [B,T], 0 = padding; NULL = none */
+    int32_t first;                   /* index of the first sequence in the step's whole batch: what is dropped depends on it */
 };
 
 struct model_state;                  /* workspace: model.c's own */
+struct kern;                         /* nn/kern.h */
 struct model {
     struct model_setup setup;
     struct model_param *param;
@@ -69,6 +71,7 @@ struct model {
     size_t  frozen;
     lab_real *logits;                /* [B,T,V] of the last forward */
     lab_real *hidden;                /* [B,T,d] what the head reads, of the last forward */
+    const struct kern *kern;         /* for this CPU */
     struct model_state *state;
     struct arena arena;
 };
@@ -80,10 +83,15 @@ void model_release(struct model *);
 /* Scalars that training changes, from the setup alone (nothing is allocated to speak of). */
 int  model_count(const struct model_setup *, size_t *trained, struct lab_err *err);
 
-/* Fills logits.  train: dropout on and activations kept for model_backward; step keys the dropout. */
+/* Fills logits.  train: dropout on and activations kept for model_backward (at most model_chunk sequences); step keys the dropout. */
 void model_forward(struct model *, const struct model_batch *, int train, uint32_t step);
 /* Mean cross-entropy over scored positions of the last forward, nat/token (weighted by batch->weight). */
 double model_loss(struct model *, const struct model_batch *);
-/* After a training forward: fills every grad (overwriting) and returns the loss as model_loss would. */
+/* After a training forward: fills every grad (overwriting) and returns the loss as model_loss would.  Uses up the logits. */
 double model_backward(struct model *, const struct model_batch *);
+
+/* Sequences of length T whose activations the model keeps at once in training: a few hundred tokens stay in the cache. */
+int model_chunk(const struct model *, int T);
+/* The gradient and the loss of a whole training batch, by chunks: what a training step calls before optim_step. */
+double model_step(struct model *, const struct model_batch *, uint32_t step);
 #endif

@@ -1,21 +1,29 @@
 /* sched -- the supervisor: gives each missing run to a worker process and enters what comes back.
  *
  * Workers are exec'd copies of this program without any database handle; a worker
- * that fails costs its own run alone.
+ * that fails costs its own run alone.  A run that failed before is not tried again
+ * unless asked for; one that was interrupted is.
  */
 #ifndef LAB_RUN_SCHED_H
 #define LAB_RUN_SCHED_H
 #include "exp/sweep.h"
 #include "store/store.h"
 
+enum { SCHED_MAX_JOBS = 256 };
 struct sched_options {
-    int jobs;                        /* workers at once; 0 = the number of cores */
-    int quiet;                       /* no progress at all */
+    int jobs;                        /* workers at once, at most SCHED_MAX_JOBS; 0 = the cores that this process may use */
+    int quiet;                       /* no progress; failures are still named */
+    int retry_failed;                /* try runs again that failed before */
+    const char *program;             /* the worker is `program work`; NULL = this program */
 };
-struct sched_report { int total, already, done, failed, interrupted; };
-/* What the plan still needs, per run, without starting anything (lab plan). */
+struct sched_report {
+    int total, already, done, failed;
+    int interrupted;                 /* not finished and not failed: stopped, never started, or in another process's hands */
+    int signals;                     /* how often the user asked to stop */
+};
+/* What the plan still needs, per run, without starting anything (lab plan).  lengths: to be evaluated. */
 enum sched_need { SCHED_NOTHING, SCHED_TRAIN, SCHED_EVALUATE };
 int sched_need(struct store *store_or_null, const struct run_config *, enum sched_need *, struct option_list *lengths, struct lab_err *err);
-/* Runs the sweep. 0, or -1 with a database error; report->interrupted says that a signal ended it. */
+/* Runs the sweep. 0, or -1 with a database error; report->interrupted says that it is not complete. */
 int sched_run(struct store *, const struct sweep *, const struct sched_options *, struct sched_report *, struct lab_err *err);
 #endif

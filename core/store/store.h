@@ -3,6 +3,7 @@
  * One file; one writer, the supervisor.  Opening checks what the file is (application
  * id, schema version, writability, file system) and says what to do when it is not ours.
  * All functions return 0, or -1 with a message in err that starts with the database's path.
+ * Opening to write marks as lost every running attempt whose process is gone.
  */
 #ifndef LAB_STORE_STORE_H
 #define LAB_STORE_STORE_H
@@ -23,7 +24,8 @@ int store_commit(struct store *, struct lab_err *err);
 /* ---- the plan ---- */
 int store_put_sweep(struct store *, const char *ini_sha256, const char *name, const char *question, const char *path,
                     const char *text, int64_t *sweep_id, struct lab_err *err);
-struct store_run { const char *key, *encoder, *task, *variant, *task_key, *config; int64_t seed; int64_t parameters; };
+/* parameters: trained scalars; chance: token accuracy of guessing, not finite = not known. */
+struct store_run { const char *key, *encoder, *task, *variant, *task_key, *config; int64_t seed, parameters; double chance; };
 int store_put_run(struct store *, const struct store_run *, int64_t *run_id, struct lab_err *err);   /* the old one if there */
 int store_put_cell(struct store *, int64_t sweep_id, int64_t ordinal, int64_t run_id, const char *label, struct lab_err *err);
 
@@ -38,11 +40,20 @@ int store_step_ms(struct store *, const char *variant, double *ms, struct lab_er
 
 /* ---- an attempt ---- */
 int store_put_env(struct store *, const char *json, int64_t *env_id, struct lab_err *err);
+/* Refused while a living process has this run, and when it is done; an attempt whose process is gone is marked lost. */
 int store_attempt_begin(struct store *, int64_t run_id, int64_t env_id, int64_t pid, int64_t *attempt_id, struct lab_err *err);
-/* Enters METRIC, EVAL, EVAL_POSITION, UNTRAINED, ARTIFACT and (attempt_id ignored) CEILING records. */
+/* Enters METRIC, EVAL, EVAL_POSITION (n_tok, n_tok_ok: at this position), UNTRAINED and ARTIFACT records.  What comes twice is
+ * replaced; an evaluation only by one of more sequences.  Later evaluations of a done run go to its done attempt. */
 int store_put_record(struct store *, int64_t attempt_id, const struct record *, struct lab_err *err);
-struct store_end { const char *status, *reason, *result_sha256; int64_t active_ns, last_step; int exit_code, term_signal; };
+struct store_end {
+    const char *status;              /* done, failed, interrupted, timeout, lost */
+    const char *reason, *result_sha256;                              /* may be NULL */
+    int64_t active_ns, last_step;
+    int exit_code, term_signal;      /* -1, 0: none */
+};
 int store_attempt_end(struct store *, int64_t attempt_id, const struct store_end *, struct lab_err *err);
+/* Withdraws a done attempt, so that its run may be trained anew: what it measured stays, but no view shows it. */
+int store_supersede(struct store *, int64_t attempt_id, struct lab_err *err);
 
 /* Ceilings are cached by task_key and length: *found 1 or 0. */
 int store_ceiling(struct store *, const char *task_key, int length, int *found, double *value, double *error, struct lab_err *err);
@@ -56,7 +67,8 @@ struct store_rows {
     int (*row)(void *ctx, int n, const struct store_value *value);   /* nonzero stops */
     void *ctx;
 };
-/* Values for ?1, ?2 ... as text; read-only statements alone are accepted; seconds limits the time, 0 = none. */
+/* Values for ?1, ?2 ... as text; read-only statements alone are accepted; seconds limits the time, 0 = none.
+ * 0; -1 the database failed; -2 the query is at fault: its SQL, what it would do, or the time it takes. */
 int store_query(struct store *, const char *sql, const char *const *args, int n_args, double seconds,
                 const struct store_rows *, struct lab_err *err);
 #endif

@@ -1,0 +1,260 @@
+/* table -- see table.h.
+ *
+ * Text and Markdown are for eyes: whatever a terminal would obey instead of show is written as \xNN.
+ * CSV and JSON are for programs: every byte survives, quoted.  Asks no locale, so output is the same everywhere.
+ */
+#include "answer/table.h"
+#include <stdlib.h>
+#include <string.h>
+#include "base/mem.h"
+
+enum { GAP = 2 };                    /* blanks between columns */
+
+void table_init(struct table *t, int n_col) { *t = (struct table){ .n_col = n_col }; }
+
+static void add(struct table *t, const char *text, int number)
+{
+    struct lab_err ignored;
+    char *copy = NULL;
+    if (t->failed) return;
+    if (mem_grow(&t->cell, &t->cap_cell, t->n_cell + 1, sizeof *t->cell, &ignored) != 0 ||
+        mem_grow(&t->number, &t->cap_number, t->n_cell + 1, 1, &ignored) != 0 || (text && !(copy = mem_strdup(text, &ignored)))) {
+        t->failed = 1;
+        return;
+    }
+    t->number[t->n_cell] = (unsigned char)number;
+    t->cell[t->n_cell++] = copy;
+}
+
+void table_add(struct table *t, const char *text) { add(t, text, 0); }
+void table_number(struct table *t, const char *text) { add(t, text, 1); }
+
+void table_free(struct table *t)
+{
+    for (size_t i = 0; i < t->n_cell; i++) free(t->cell[i]);
+    free(t->cell);
+    free(t->number);
+    *t = (struct table){ 0 };
+}
+
+/* ---- cells; a last row that was not filled up ends in NULLs ---- */
+
+static size_t n_rows(const struct table *t) { return (t->n_cell + (size_t)t->n_col - 1) / (size_t)t->n_col; }
+
+static const char *cell_at(const struct table *t, size_t row, int col)
+{
+    size_t i = row * (size_t)t->n_col + (size_t)col;
+    return i < t->n_cell ? t->cell[i] : NULL;
+}
+
+static int is_number(const struct table *t, size_t row, int col)
+{
+    size_t i = row * (size_t)t->n_col + (size_t)col;
+    return i < t->n_cell && t->cell[i] && t->number[i];
+}
+
+/* A header stands over numbers when there are some, and nothing else but NULL. */
+static int number_column(const struct table *t, int col)
+{
+    int some = 0;
+    for (size_t row = 1; row < n_rows(t); row++) {
+        if (cell_at(t, row, col) && !is_number(t, row, col)) return 0;
+        some |= is_number(t, row, col);
+    }
+    return some;
+}
+
+/* ---- characters ---- */
+
+/* Columns that a character takes where it is not one (Unicode 15: East_Asian_Width W and F; marks that sit on
+ * another character).  -1: a terminal would act on it, such as a line separator or a change of direction. */
+static const struct { uint32_t first, last; int columns; } width_range[] = {
+    { 0x0000, 0x001f, -1 }, { 0x007f, 0x009f, -1 }, { 0x0300, 0x036f, 0 }, { 0x0483, 0x0489, 0 },
+    { 0x0591, 0x05bd, 0 }, { 0x0610, 0x061a, 0 }, { 0x061c, 0x061c, -1 }, { 0x064b, 0x065f, 0 },
+    { 0x0670, 0x0670, 0 }, { 0x06d6, 0x06dc, 0 }, { 0x093c, 0x093c, 0 }, { 0x0941, 0x0948, 0 }, { 0x094d, 0x094d, 0 },
+    { 0x0e31, 0x0e31, 0 }, { 0x0e34, 0x0e3a, 0 }, { 0x0e47, 0x0e4e, 0 }, { 0x1100, 0x115f, 2 }, { 0x1160, 0x11ff, 0 },
+    { 0x1ab0, 0x1aff, 0 }, { 0x1dc0, 0x1dff, 0 }, { 0x200b, 0x200d, 0 }, { 0x200e, 0x200f, -1 },
+    { 0x2028, 0x202e, -1 }, { 0x2060, 0x2064, 0 }, { 0x2066, 0x206f, -1 }, { 0x20d0, 0x20f0, 0 },
+    { 0x231a, 0x231b, 2 }, { 0x2329, 0x232a, 2 }, { 0x23e9, 0x23ec, 2 }, { 0x2705, 0x2705, 2 }, { 0x274c, 0x274c, 2 },
+    { 0x2e80, 0x3029, 2 }, { 0x302a, 0x302d, 0 }, { 0x302e, 0x303e, 2 }, { 0x3041, 0x3096, 2 }, { 0x3099, 0x309a, 0 },
+    { 0x309b, 0x3247, 2 }, { 0x3250, 0x4dbf, 2 }, { 0x4e00, 0xa4cf, 2 }, { 0xa960, 0xa97c, 2 }, { 0xac00, 0xd7a3, 2 },
+    { 0xd7b0, 0xd7fb, 0 }, { 0xf900, 0xfaff, 2 }, { 0xfe00, 0xfe0f, 0 }, { 0xfe10, 0xfe19, 2 }, { 0xfe20, 0xfe2f, 0 },
+    { 0xfe30, 0xfe6b, 2 }, { 0xfeff, 0xfeff, 0 }, { 0xff01, 0xff60, 2 }, { 0xffe0, 0xffe6, 2 },
+    { 0x1f300, 0x1f64f, 2 }, { 0x1f680, 0x1f6ff, 2 }, { 0x1f900, 0x1f9ff, 2 }, { 0x20000, 0x3fffd, 2 },
+    { 0xe0000, 0xe007f, -1 }, { 0xe0100, 0xe01ef, 0 },
+};
+
+static int columns_of(uint32_t c)
+{
+    for (size_t i = 0; i < sizeof width_range / sizeof *width_range && width_range[i].first <= c; i++)
+        if (c <= width_range[i].last) return width_range[i].columns;
+    return 1;
+}
+
+/* The character at text, its bytes to *n; 0 (which no cell holds) for bytes that are not UTF-8. */
+static uint32_t decode(const char *text, size_t *n)
+{
+    const unsigned char *p = (const unsigned char *)text;
+    *n = p[0] < 0x80 ? 1 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+    if (str_utf8(text, strnlen(text, *n)) != *n) return *n = 1, 0;
+    uint32_t c = *n == 1 ? p[0] : p[0] & (0xffu >> (*n + 1));
+    for (size_t i = 1; i < *n; i++) c = c << 6 | (p[i] & 0x3f);
+    return c;
+}
+
+/* Appends text as a terminal may have it; returns the columns it takes there.  A Markdown cell ends at |. */
+static size_t show(struct str *out, const char *text, int markdown)
+{
+    size_t columns = 0, n;
+    for (; text && *text; text += n) {
+        int w = columns_of(decode(text, &n));
+        if (w < 0)
+            for (size_t i = 0; i < n; i++) str_printf(out, "\\x%02x", (unsigned char)text[i]), columns += 4;
+        else {
+            if (markdown && *text == '|') str_add(out, "\\"), w++;
+            str_addn(out, text, n);
+            columns += (size_t)w;
+        }
+    }
+    return columns;
+}
+
+static size_t shown_width(const char *text, int markdown)
+{
+    struct str scratch = { 0 };
+    size_t columns = show(&scratch, text, markdown);
+    str_free(&scratch);
+    return columns;
+}
+
+/* ---- the four formats ---- */
+
+static void repeat(struct str *out, const char *text, size_t n)
+{
+    while (n-- > 0) str_add(out, text);
+}
+
+static void trim_line(struct str *out)
+{
+    while (out->len && out->text[out->len - 1] == ' ') out->text[--out->len] = '\0';
+    str_add(out, "\n");
+}
+
+static size_t column_width(const struct table *t, int col, int markdown)
+{
+    size_t width = markdown ? 3 : 1;                         /* a Markdown rule has three dashes at least */
+    for (size_t row = 0; row < n_rows(t); row++) {
+        size_t w = shown_width(cell_at(t, row, col), markdown);
+        if (w > width) width = w;
+    }
+    return width;
+}
+
+static void padded(struct str *out, const char *text, size_t width, int right, int markdown)
+{
+    size_t blanks = width - shown_width(text, markdown);
+    if (right) repeat(out, " ", blanks);
+    show(out, text, markdown);
+    if (!right) repeat(out, " ", blanks);
+}
+
+static void write_text(const struct table *t, const size_t *width, const int *right, struct str *out)
+{
+    for (size_t row = 0; row < n_rows(t); row++) {
+        for (int col = 0; col < t->n_col; col++) {
+            repeat(out, " ", col ? GAP : 0);
+            padded(out, cell_at(t, row, col), width[col], row ? is_number(t, row, col) : right[col], 0);
+        }
+        trim_line(out);
+        for (int col = 0; row == 0 && col < t->n_col; col++) {
+            repeat(out, " ", col ? GAP : 0);
+            repeat(out, "-", width[col]);
+        }
+        if (row == 0) str_add(out, "\n");
+    }
+}
+
+static void write_markdown(const struct table *t, const size_t *width, const int *right, struct str *out)
+{
+    for (size_t row = 0; row < n_rows(t); row++) {
+        for (int col = 0; col < t->n_col; col++) {
+            str_add(out, col ? " " : "| ");
+            padded(out, cell_at(t, row, col), width[col], row ? is_number(t, row, col) : right[col], 1);
+            str_add(out, " |");
+        }
+        str_add(out, "\n");
+        for (int col = 0; row == 0 && col < t->n_col; col++) {
+            str_add(out, col ? " " : "| ");
+            repeat(out, "-", width[col] - (right[col] ? 1 : 0));
+            str_add(out, right[col] ? ": |" : " |");
+        }
+        if (row == 0) str_add(out, "\n");
+    }
+}
+
+/* Quoted as in RFC 4180, but lines end in LF alone, which Unix tools expect.  NULL is an empty field, an empty text is "". */
+static void write_csv(const struct table *t, struct str *out)
+{
+    for (size_t row = 0; row < n_rows(t); row++)
+        for (int col = 0; col < t->n_col; col++) {
+            const char *text = cell_at(t, row, col);
+            if (text && (!*text || strpbrk(text, ",\"\r\n"))) {
+                str_add(out, "\"");
+                for (; *text; text++) str_addn(out, *text == '"' ? "\"\"" : text, *text == '"' ? 2 : 1);
+                str_add(out, "\"");
+            } else if (text) {
+                str_add(out, text);
+            }
+            str_add(out, col + 1 < t->n_col ? "," : "\n");
+        }
+}
+
+/* JSON must be UTF-8, and has no word for an infinite number. */
+static void json_value(struct str *out, const char *text, int number)
+{
+    double finite;
+    struct str shown = { 0 };
+    if (!text) str_add(out, "null");
+    else if (number && str_to_real(text, &finite)) str_add(out, text);
+    else if (str_utf8(text, strlen(text)) == strlen(text)) str_json(out, text);
+    else show(&shown, text, 0), str_json(out, str_text(&shown));
+    if (shown.failed) out->failed = 1;
+    str_free(&shown);
+}
+
+static void write_json(const struct table *t, struct str *out)
+{
+    str_add(out, "[");
+    for (size_t row = 1; row < n_rows(t); row++) {
+        str_add(out, row > 1 ? ",\n" : "\n");
+        for (int col = 0; col < t->n_col; col++) {
+            str_add(out, col ? ", " : "{");
+            json_value(out, cell_at(t, 0, col) ? cell_at(t, 0, col) : "", 0);
+            str_add(out, ": ");
+            json_value(out, cell_at(t, row, col), is_number(t, row, col));
+        }
+        str_add(out, "}");
+    }
+    str_add(out, n_rows(t) > 1 ? "\n]\n" : "]\n");
+}
+
+void table_write(const struct table *t, enum table_format format, struct str *out)
+{
+    struct lab_err ignored;
+    size_t *width = mem_alloc((size_t)t->n_col * sizeof *width, &ignored);
+    int *right = mem_alloc((size_t)t->n_col * sizeof *right, &ignored);
+    if (t->failed || !width || !right) { out->failed = 1; goto done; }
+    for (int col = 0; col < t->n_col; col++) {
+        right[col] = number_column(t, col);
+        width[col] = column_width(t, col, format == TABLE_MARKDOWN);
+    }
+    switch (format) {
+    case TABLE_TEXT:     write_text(t, width, right, out); break;
+    case TABLE_MARKDOWN: write_markdown(t, width, right, out); break;
+    case TABLE_CSV:      write_csv(t, out); break;
+    case TABLE_JSON:     write_json(t, out); break;
+    }
+done:
+    free(width);
+    free(right);
+}

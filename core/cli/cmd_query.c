@@ -1,0 +1,240 @@
+/* cmd_query -- `lab query`: one SELECT, typed or saved, as a table.
+ *
+ * Saved queries are files NAME.sql whose first line is the question they answer.  They are looked
+ * for beside the database, in results/queries, where lab was built and where it is installed; the first of a name counts.
+ * A name is looked up in that list and never becomes part of a path.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "answer/table.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "cli/cmd.h"
+
+enum { QUERY_MAX = 1 << 20 };        /* bytes of a saved query */
+
+/* ---- the saved queries ---- */
+
+struct saved { char *name, *path; };
+struct library { struct saved *item; size_t n, cap; };
+
+static int by_name(const void *a, const void *b) { return strcmp(((const struct saved *)a)->name, ((const struct saved *)b)->name); }
+
+static const struct saved *find(const struct library *lib, const char *name)
+{
+    for (size_t i = 0; i < lib->n; i++) if (!strcmp(lib->item[i].name, name)) return &lib->item[i];
+    return NULL;
+}
+
+static int add_file(struct library *lib, const char *folder, const char *file, struct lab_err *err)
+{
+    size_t length = strspn(file, "abcdefghijklmnopqrstuvwxyz0123456789_");
+    char name[256];
+    struct str path = { 0 };
+    if (!length || length >= sizeof name || strcmp(file + length, ".sql")) return 0;
+    snprintf(name, sizeof name, "%.*s", (int)length, file);
+    if (find(lib, name)) return 0;
+    if (mem_grow(&lib->item, &lib->cap, lib->n + 1, sizeof *lib->item, err) != 0) return -1;
+    str_printf(&path, "%s/%s", folder, file);
+    struct saved *s = &lib->item[lib->n++];
+    s->path = path.text;             /* now the library's */
+    s->name = mem_strdup(name, err);
+    if (path.failed) lab_fail(err, "out of memory: could not list %s", folder);
+    return s->name && !path.failed ? 0 : -1;
+}
+
+static int add_folder(struct library *lib, const char *folder, struct lab_err *err)
+{
+    DIR *dir = opendir(folder);
+    int rc = 0;
+    if (!dir) return 0;              /* none of the folders has to be there */
+    for (struct dirent *e; rc == 0 && (e = readdir(dir)); ) rc = add_file(lib, folder, e->d_name, err);
+    closedir(dir);
+    return rc;
+}
+
+/* The folder `queries` as seen from a file: beside it, or further up. */
+static int add_folder_from(struct library *lib, const char *file, const char *queries, struct lab_err *err)
+{
+    struct str folder = { 0 };
+    const char *slash = strrchr(file, '/');
+    str_printf(&folder, "%.*s%s", slash ? (int)(slash - file + 1) : 0, file, queries);
+    int rc = folder.failed ? lab_fail(err, "out of memory: could not list saved queries") : add_folder(lib, folder.text, err);
+    str_free(&folder);
+    return rc;
+}
+
+static int library_read(struct library *lib, const char *db, struct lab_err *err)
+{
+    char program[4096] = "";
+    int rc = add_folder_from(lib, db, "queries", err);
+    if (rc == 0) rc = add_folder(lib, "results/queries", err);
+    if (rc == 0 && readlink("/proc/self/exe", program, sizeof program - 1) > 0)      /* build/<flavour>/lab */
+        rc = add_folder_from(lib, program, "../../results/queries", err);
+    if (rc == 0) rc = add_folder(lib, LAB_DATA_DIR "/queries", err);
+    if (lib->n) qsort(lib->item, lib->n, sizeof *lib->item, by_name);
+    return rc;
+}
+
+static void library_free(struct library *lib)
+{
+    for (size_t i = 0; i < lib->n; i++) free(lib->item[i].name), free(lib->item[i].path);
+    free(lib->item);
+}
+
+static int read_file(struct str *out, const char *path, struct lab_err *err)
+{
+    char buffer[4096];
+    FILE *f = fopen(path, "re");
+    if (!f) return lab_fail(err, "%s: cannot be read: %s", path, strerror(errno));
+    for (size_t n; out->len <= QUERY_MAX && (n = fread(buffer, 1, sizeof buffer, f)) > 0; ) str_addn(out, buffer, n);
+    int failed = ferror(f) || out->failed;
+    fclose(f);
+    if (failed) return lab_fail(err, "%s: cannot be read", path);
+    if (out->len > QUERY_MAX) return lab_fail(err, "%s: is too long for a query (limit is %d bytes)", path, QUERY_MAX);
+    return 0;
+}
+
+static int unknown_name(const struct library *lib, const char *name, struct lab_err *err)
+{
+    const char *near = NULL, **names = mem_alloc((lib->n + 1) * sizeof *names, err);
+    if (!names) return -1;
+    for (size_t i = 0; i < lib->n; i++) names[i] = lib->item[i].name;
+    near = str_nearest(name, names);
+    free(names);
+    if (near) return lab_fail(err, "no saved query '%s': did you mean '@%s'?", name, near);
+    return lab_fail(err, "no saved query '%s'; `lab query` alone lists them", name);
+}
+
+/* ---- output ---- */
+
+struct output { struct table table; int started; };
+
+static int take_header(void *ctx, int n, const char *const *name)
+{
+    struct output *o = ctx;
+    table_init(&o->table, n);
+    o->started = 1;
+    for (int i = 0; i < n; i++) table_add(&o->table, name[i]);
+    return 0;
+}
+
+static void take_value(struct table *t, const struct store_value *v)
+{
+    char number[32];
+    struct str real = { 0 };
+    switch (v->type) {
+    case STORE_NULL: table_add(t, NULL); break;
+    case STORE_TEXT: table_add(t, v->text); break;
+    case STORE_INTEGER:
+        snprintf(number, sizeof number, "%lld", (long long)v->integer);
+        table_number(t, number);
+        break;
+    case STORE_REAL:
+        str_real(&real, v->real);
+        if (isfinite(v->real)) table_number(t, str_text(&real));
+        else table_add(t, str_text(&real));          /* JSON has no number for it */
+        t->failed |= real.failed;
+        str_free(&real);
+        break;
+    }
+}
+
+static int take_row(void *ctx, int n, const struct store_value *value)
+{
+    struct output *o = ctx;
+    for (int i = 0; i < n; i++) take_value(&o->table, &value[i]);
+    return o->table.failed;
+}
+
+static int print(const struct cmd *cmd, const struct table *t, enum table_format format)
+{
+    struct str text = { 0 };
+    struct lab_err err;
+    table_write(t, format, &text);
+    int failed = t->failed || text.failed;
+    if (failed) lab_fail(&err, "out of memory: the answer is too large; ask for less (WHERE, LIMIT)");
+    else if (fwrite(str_text(&text), 1, text.len, stdout) != text.len || fflush(stdout) != 0)
+        failed = 1, lab_fail(&err, "the answer cannot be written: %s", strerror(errno));
+    str_free(&text);
+    return failed ? cli_fail(cmd, EXIT_SOME_FAILED, &err) : EXIT_DONE;
+}
+
+/* ---- the command ---- */
+
+static int list(const struct cmd *cmd, const struct library *lib, enum table_format format)
+{
+    struct table t;
+    struct lab_err err;
+    struct str text = { 0 };
+    table_init(&t, 2);
+    table_add(&t, "query");
+    table_add(&t, "question");
+    for (size_t i = 0; i < lib->n; i++) {
+        char name[258];
+        snprintf(name, sizeof name, "@%s", lib->item[i].name);
+        table_add(&t, name);
+        str_clear(&text);
+        if (read_file(&text, lib->item[i].path, &err) == 0 && text.len) text.text[strcspn(text.text, "\r\n")] = '\0';
+        const char *line = str_text(&text);
+        table_add(&t, line + strspn(line, "- "));
+    }
+    int rc = print(cmd, &t, format);
+    str_free(&text);
+    table_free(&t);
+    return rc;
+}
+
+static int ask(const struct cmd *cmd, const char *db, const char *sql, char **args, int n_args, int64_t seconds, enum table_format format)
+{
+    struct lab_err err;
+    struct store *store;
+    struct output out = { .started = 0 };
+    struct store_rows rows = { take_header, take_row, &out };
+    if (store_open(&store, db, STORE_READ, &err) != 0) return cli_fail(cmd, EXIT_DATABASE, &err);
+    int rc = store_query(store, sql, (const char *const *)args, n_args, (double)seconds, &rows, &err);
+    store_close(store);
+    rc = rc == 0 ? print(cmd, &out.table, format) : cli_fail(cmd, rc == -1 ? EXIT_DATABASE : EXIT_USAGE, &err);
+    if (out.started) table_free(&out.table);
+    return rc;
+}
+
+int cmd_query(const struct cmd *cmd, int argc, char **argv)
+{
+    const char *db = CLI_DEFAULT_DB;
+    int json = 0, csv = 0, md = 0, rc;
+    int64_t seconds = 60;
+    const struct cli_option option[] = {
+        CLI_DB(&db), CLI_JSON(&json),
+        { "--csv", 0, CLI_FLAG, NULL, "print CSV", &csv },
+        { "--md", 0, CLI_FLAG, NULL, "print a Markdown table", &md },
+        { "--timeout", 0, CLI_INT, "SECONDS", "give up after this time (default 60; 0 = never)", &seconds },
+        CLI_END };
+    struct library lib = { 0 };
+    struct str sql = { 0 };
+    struct lab_err err;
+    if ((rc = cli_parse(cmd, option, &argc, argv)) != 0) return rc > 0 ? EXIT_DONE : EXIT_USAGE;
+    if (json + csv + md > 1) return lab_fail(&err, "--json, --csv and --md: choose one"), cli_fail(cmd, EXIT_USAGE, &err);
+    enum table_format format = json ? TABLE_JSON : csv ? TABLE_CSV : md ? TABLE_MARKDOWN : TABLE_TEXT;
+
+    const char *wanted = argc > 1 ? argv[1] : NULL;
+    if (library_read(&lib, db, &err) != 0) {
+        rc = cli_fail(cmd, EXIT_SOME_FAILED, &err);
+    } else if (!wanted) {
+        rc = list(cmd, &lib, format);
+    } else if (*wanted != '@') {
+        rc = ask(cmd, db, wanted, argv + 2, argc - 2, seconds, format);
+    } else {
+        const struct saved *saved = find(&lib, wanted + 1);
+        if (saved ? read_file(&sql, saved->path, &err) : unknown_name(&lib, wanted + 1, &err)) rc = cli_fail(cmd, EXIT_USAGE, &err);
+        else rc = ask(cmd, db, str_text(&sql), argv + 2, argc - 2, seconds, format);
+    }
+    str_free(&sql);
+    library_free(&lib);
+    return rc;
+}

@@ -1,0 +1,409 @@
+/* config -- see config.h.  Everything that could stop a run is found here, before anything starts. */
+#include "exp/config.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/mem.h"
+#include "base/str.h"
+
+const struct lab_option config_model_table[] = {
+    LAB_INT(struct model_options, d_model, "64", 1, 65536, "width of the residual stream; a multiple of heads"),
+    LAB_INT(struct model_options, heads, "4", 1, 1024, "attention heads, each of d_model / heads"),
+    LAB_INT(struct model_options, layers, "2", 1, 1000, "attention and feed-forward pairs"),
+    LAB_INT(struct model_options, d_ff, "256", 1, 262144, "width of the feed-forward part"),
+    LAB_ENUM(struct model_options, norm, "post", "post|pre", "normalise after each branch, or before it and once at the end"),
+    LAB_ENUM(struct model_options, norm_type, "layernorm", "layernorm|rmsnorm", "with mean and bias, or neither"),
+    LAB_ENUM(struct model_options, activation, "relu", "relu|gelu|swiglu", "of the feed-forward part; gelu is the exact one"),
+    LAB_BOOL(struct model_options, causal, "no", "each position sees itself and what is before it, not after"),
+    LAB_BOOL(struct model_options, tied, "no", "the head's weight is the token embedding, without bias"),
+    LAB_REAL(struct model_options, dropout, "0", 0, 0.99, "probability, on embeddings, attention weights and both branches"),
+    LAB_ENUM(struct model_options, embed_scale, "sqrt", "sqrt|one", "token embedding times sqrt(d_model), or as it is"),
+    LAB_REAL(struct model_options, embed_std, "0", 0, 100, "start of the token embedding, standard deviation; 0: d_model^-0.5"),
+    LAB_OPTIONS_END };
+const struct lab_option config_train_table[] = {
+    OPTION_RANGE_ROW(struct train_options, length, "8", 1, 1000000, "of the training sequences; a range is drawn anew each step"),
+    LAB_INT(struct train_options, steps, "2000", 1, 100000000, "optimiser steps"),
+    LAB_INT(struct train_options, batch, "64", 1, 1000000, "sequences a step"),
+    LAB_REAL(struct train_options, lr, "1e-3", 0, 100, "learning rate"),
+    LAB_REAL(struct train_options, beta1, "0.9", 0, 0.999999, "decay of AdamW's mean of gradients"),
+    LAB_REAL(struct train_options, beta2, "0.999", 0, 0.999999, "decay of AdamW's mean of squares"),
+    LAB_REAL(struct train_options, eps, "1e-8", 1e-30, 1, "added to AdamW's root of squares"),
+    LAB_REAL(struct train_options, weight_decay, "0", 0, 10, "AdamW's, on matrices; not on biases and norms"),
+    LAB_REAL(struct train_options, clip, "0", 0, 1e9, "largest norm of the gradient; 0: no clipping"),
+    LAB_INT(struct train_options, warmup, "0", 0, 100000000, "steps over which the learning rate rises"),
+    LAB_ENUM(struct train_options, schedule, "constant", "constant|cosine", "of the learning rate after the warm-up"),
+    LAB_INT(struct train_options, log_every, "10", 1, 100000000, "steps to a point of the loss curve (its mean over them)"),
+    LAB_OPTIONS_END };
+const struct lab_option config_eval_table[] = {
+    OPTION_LIST_ROW(struct eval_options, lengths, NULL, 1, 1000000, "to evaluate at; without it the longest training length"),
+    LAB_INT(struct eval_options, sequences, "1000", 1, 100000000, "at the end, for each length"),
+    LAB_INT(struct eval_options, every, "250", 0, 100000000, "steps between evaluations during training; 0: none"),
+    LAB_INT(struct eval_options, every_sequences, "200", 1, 100000000, "of those, for each length"),
+    LAB_INT(struct eval_options, seed, "1", 0, 2147483647, "of the evaluation data, one set for all runs"),
+    LAB_OPTIONS_END };
+
+/* ---- where entries go ---- */
+
+struct build {
+    struct run_config *c;
+    const struct conf_entry *entry;
+    size_t n;
+    const struct registry *registry;
+    struct lab_err *err;
+};
+
+static const struct conf_entry *find(const struct build *b, const char *section, const char *key)
+{
+    for (size_t i = 0; i < b->n; i++)
+        if (!strcmp(b->entry[i].key, key) && !strcmp(b->entry[i].section, section)) return &b->entry[i];
+    return NULL;
+}
+
+/* The entry to blame: [section] key if it was given, else what chose the encoder (or task). */
+static const struct conf_entry *blame(const struct build *b, const char *section, const char *key, const char *otherwise)
+{
+    const struct conf_entry *e = find(b, section, key);
+    return e ? e : find(b, "run", otherwise);
+}
+
+/* Splits "encoder.t5" into its kind and its name. */
+static const char *plugin_section(const char *section, enum plugin_kind *kind)
+{
+    static const char *const prefix[] = { [PLUGIN_ENCODER] = "encoder.", [PLUGIN_TASK] = "task." };
+    for (int k = PLUGIN_ENCODER; k <= PLUGIN_TASK; k++)
+        if (!strncmp(section, prefix[k], strlen(prefix[k]))) return *kind = (enum plugin_kind)k, section + strlen(prefix[k]);
+    return NULL;
+}
+
+static const struct lab_option *table_of(const struct plugin_entry *p) { return p->encoder ? p->encoder->options : p->task->options; }
+static size_t self_size(const struct plugin_entry *p) { return p->encoder ? p->encoder->self_size : p->task->self_size; }
+
+static int unknown_key(const struct build *b, const struct conf_entry *e, const struct lab_option *table)
+{
+    const char *near = option_nearest(table, e->key);
+    if (near) return conf_fail(e, b->err, "unknown key '%.60s' in [%s]: did you mean '%s'?", e->key, e->section, near);
+    if (!table || !table->name) return conf_fail(e, b->err, "unknown key '%.60s': [%s] has no options", e->key, e->section);
+    return conf_fail(e, b->err, "unknown key '%.60s' in [%s]; `lab info %s` lists its keys", e->key, e->section,
+                     strchr(e->section, '.') ? strchr(e->section, '.') + 1 : e->section);
+}
+
+static int set(const struct build *b, const struct conf_entry *e, const struct lab_option *table, void *self)
+{
+    struct lab_err why;
+    const struct lab_option *row = option_find(table, e->key);
+    if (!row) return unknown_key(b, e, table);
+    return option_set(row, self, e->value, &why) == 0 ? 0 : conf_fail(e, b->err, "%s", why.msg);
+}
+
+/* The options of an encoder or task that this run does not use are checked all the same. */
+static int check_unused(const struct build *b, const struct conf_entry *e, const struct plugin_entry *p)
+{
+    void *scratch = mem_alloc(self_size(p), b->err);
+    int rc = scratch ? set(b, e, table_of(p), scratch) : -1;
+    free(scratch);
+    return rc;
+}
+
+static int set_plugin_option(const struct build *b, const struct conf_entry *e, enum plugin_kind kind, const char *name)
+{
+    struct lab_err why;
+    struct run_config *c = b->c;
+    const struct plugin_entry *p = registry_find(b->registry, kind, name, &why);
+    if (!p) return conf_fail(e, b->err, "section [%s]: %s", e->section, why.msg);
+    if (kind == PLUGIN_ENCODER && p->encoder == c->encoder) return set(b, e, table_of(p), c->encoder_self);
+    if (kind == PLUGIN_TASK && p->task == c->task) return set(b, e, table_of(p), c->task_self);
+    return check_unused(b, e, p);
+}
+
+static int unknown_section(const struct build *b, const struct conf_entry *e)
+{
+    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", NULL };
+    const char *near = str_nearest(e->section, known);
+    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, encoder.NAME, task.NAME",
+                     e->section, near ? ": did you mean [" : "", near ? near : "", near ? "]?" : "");
+}
+
+static int place(const struct build *b, const struct conf_entry *e)
+{
+    static const char *const elsewhere[] = { "run", "experiment", "sweep" };
+    enum plugin_kind kind;
+    const char *name = plugin_section(e->section, &kind);
+    if (name) return set_plugin_option(b, e, kind, name);
+    if (!strcmp(e->section, "model")) return set(b, e, config_model_table, &b->c->model);
+    if (!strcmp(e->section, "train")) return set(b, e, config_train_table, &b->c->train);
+    if (!strcmp(e->section, "eval")) return set(b, e, config_eval_table, &b->c->eval);
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) if (!strcmp(e->section, elsewhere[i])) return 0;
+    return unknown_section(b, e);
+}
+
+/* ---- the run's encoder and task ---- */
+
+static int choose(const struct build *b, enum plugin_kind kind, const char *key, const struct plugin_entry **p, void **self)
+{
+    struct lab_err why;
+    const struct conf_entry *e = find(b, "run", key);
+    if (!e) return lab_fail(b->err, "no %s was chosen; set %s in [sweep]", key, key);
+    *p = registry_find(b->registry, kind, e->value, &why);
+    if (!*p) return conf_fail(e, b->err, "%s", why.msg);
+    *self = mem_alloc(self_size(*p), b->err);
+    if (!*self) return -1;
+    return option_defaults(table_of(*p), *self, NULL, &why) == 0 ? 0 : conf_fail(e, b->err, "%s %s: %s", key, (*p)->name, why.msg);
+}
+
+static int choose_both(const struct build *b)
+{
+    struct run_config *c = b->c;
+    const struct plugin_entry *encoder, *task;
+    if (choose(b, PLUGIN_ENCODER, "encoder", &encoder, &c->encoder_self) != 0) return -1;
+    c->encoder = encoder->encoder;
+    c->encoder_file = &b->registry->file[encoder->file];
+    if (choose(b, PLUGIN_TASK, "task", &task, &c->task_self) != 0) return -1;
+    c->task = task->task;
+    c->task_file = &b->registry->file[task->file];
+    return 0;
+}
+
+static int set_seed(const struct build *b)
+{
+    const struct conf_entry *e = find(b, "run", "seed");
+    if (e && !str_to_int(e->value, 0, 2147483647, &b->c->seed))
+        return conf_fail(e, b->err, "seed = '%.60s': expected a whole number, 0..2147483647", e->value);
+    return 0;
+}
+
+/* A key without default must be given. */
+static int check_given(const struct build *b, const struct lab_option *table, const char *kind, const char *name)
+{
+    char section[96];
+    snprintf(section, sizeof section, "%s.%.63s", kind, name);
+    for (; table && table->name; table++)
+        if (!table->def && !find(b, section, table->name))
+            return conf_fail(find(b, "run", kind), b->err, "%s %s needs %s: set it in [%s]", kind, name, table->name, section);
+    return 0;
+}
+
+/* ---- what must fit together ---- */
+
+static int check_length(const struct build *b, const char *section, const char *key, int length)
+{
+    const struct run_config *c = b->c;
+    if (length >= c->task_info.min_len && length <= c->task_info.max_len) return 0;
+    return conf_fail(blame(b, section, key, "task"), b->err, "%s.%s: length %d is outside task %s's range %d..%d", section, key, length,
+                     c->task->name, (int)c->task_info.min_len, (int)c->task_info.max_len);
+}
+
+static int check_model(const struct build *b)
+{
+    const struct run_config *c = b->c;
+    const struct model_options *m = &c->model;
+    if (m->d_model % m->heads)
+        return conf_fail(blame(b, "model", find(b, "model", "heads") ? "heads" : "d_model", "encoder"), b->err,
+                         "model.d_model = %d is not a multiple of model.heads = %d; change one of them", (int)m->d_model, (int)m->heads);
+    if (!m->causal && (c->encoder->flags & LAB_E_CAUSAL_ONLY))
+        return conf_fail(blame(b, "model", "causal", "encoder"), b->err,
+                         "encoder %s is defined for causal models only; set model.causal = yes", c->encoder->name);
+    if (!m->causal && (c->task->flags & LAB_TASK_CAUSAL))
+        return conf_fail(blame(b, "model", "causal", "task"), b->err,
+                         "task %s predicts the next token, which a bidirectional model sees; set model.causal = yes", c->task->name);
+    if (m->tied && c->task_info.vocab_in != c->task_info.vocab_out)
+        return conf_fail(blame(b, "model", "tied", "task"), b->err,
+                         "model.tied = yes needs one vocabulary, but task %s reads %d tokens and predicts %d", c->task->name,
+                         (int)c->task_info.vocab_in, (int)c->task_info.vocab_out);
+    return 0;
+}
+
+static int init_task(const struct build *b)
+{
+    struct lab_err why;
+    struct run_config *c = b->c;
+    c->task_info = (struct lab_task_info){ .size = sizeof c->task_info };
+    if (c->task->init(c->task_self, &c->task_info, &why) != 0) return conf_fail(find(b, "run", "task"), b->err, "task %s: %s", c->task->name, why.msg);
+    c->task_ready = 1;
+    const struct lab_task_info *i = &c->task_info;
+    if (i->vocab_in < 1 || i->vocab_out < 1 || i->min_len < 1 || i->max_len < i->min_len)
+        return conf_fail(find(b, "run", "task"), b->err, "task %s describes itself with vocabularies %d, %d and lengths %d..%d: the plugin is at fault",
+                         c->task->name, (int)i->vocab_in, (int)i->vocab_out, (int)i->min_len, (int)i->max_len);
+    return 0;
+}
+
+static int check_lengths(const struct build *b)
+{
+    struct run_config *c = b->c;
+    if (c->eval.lengths.n == 0) c->eval.lengths = (struct option_list){ 1, { c->train.length.hi } };
+    if (check_length(b, "train", "length", c->train.length.lo) != 0 || check_length(b, "train", "length", c->train.length.hi) != 0) return -1;
+    for (int i = 0; i < c->eval.lengths.n; i++) if (check_length(b, "eval", "lengths", c->eval.lengths.v[i]) != 0) return -1;
+    return 0;
+}
+
+static int longest_tape(const struct run_config *c, int lo, int hi)
+{
+    int longest = 0;
+    for (int length = lo; length <= hi; length++) if (config_tape(c, length) > longest) longest = config_tape(c, length);
+    return longest;
+}
+
+static void fill_dims(struct run_config *c)
+{
+    const struct model_options *m = &c->model;
+    c->dims = (struct lab_dims){ .size = sizeof c->dims, .n_layer = m->layers, .n_head = m->heads, .d_model = m->d_model,
+                                 .d_head = m->d_model / m->heads, .causal = m->causal,
+                                 .train_len = longest_tape(c, c->train.length.lo, c->train.length.hi) };
+    c->dims.max_len = c->dims.train_len;
+    for (int i = 0; i < c->eval.lengths.n; i++) {
+        int T = config_tape(c, c->eval.lengths.v[i]);
+        if (T > c->dims.max_len) c->dims.max_len = T;
+    }
+    c->dims.max_pos = c->dims.max_len;
+}
+
+/* An encoder's parameters: well-formed, of different names, and of one shape however long the evaluation is. */
+static int check_params(const struct build *b)
+{
+    const struct run_config *c = b->c;
+    const struct lab_encoder *e = c->encoder;
+    struct lab_dims longer = c->dims;
+    const char *name[64];
+    longer.max_len = longer.max_pos = c->dims.max_len * 2;
+    for (int i = 0; e->param; i++) {
+        struct lab_param p = { 0 }, q = { 0 };
+        int more = e->param(c->encoder_self, &c->dims, i, &p);
+        if (more != e->param(c->encoder_self, &longer, i, &q) || p.ndim != q.ndim || memcmp(p.dim, q.dim, sizeof p.dim))
+            return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: parameter %d depends on the evaluation lengths: the plugin is at fault", e->name, i);
+        if (!more) return 0;
+        if (!p.name || !str_is_name(p.name) || p.ndim < 1 || p.ndim > 4 || i == 64)
+            return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: parameter %d has a bad name or number of dimensions (%d): the plugin is at fault",
+                             e->name, i, (int)p.ndim);
+        for (int k = 0; k < p.ndim; k++)
+            if (p.dim[k] < 1) return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: parameter %s has a dimension of %d: the plugin is at fault", e->name, p.name, (int)p.dim[k]);
+        if (p.init == LAB_INIT_CUSTOM && !e->param_init)
+            return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: parameter %s wants param_init, which is missing: the plugin is at fault", e->name, p.name);
+        for (int k = 0; k < i; k++)
+            if (!strcmp(name[k], p.name)) return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: two parameters are named %s: the plugin is at fault", e->name, p.name);
+        name[i] = p.name;
+    }
+    return 0;
+}
+
+static int init_encoder(const struct build *b)
+{
+    struct lab_err why;
+    struct run_config *c = b->c;
+    fill_dims(c);
+    if (c->encoder->init && c->encoder->init(c->encoder_self, &c->dims, &why) != 0)
+        return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: %s", c->encoder->name, why.msg);
+    c->encoder_ready = 1;
+    return check_params(b);
+}
+
+/* ---- identity ---- */
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(const struct lab_option *const *)a)->name, (*(const struct lab_option *const *)b)->name);
+}
+
+/* {"a":1,...}: every option of the table, sorted, but the one named `without`. */
+static void options_json(struct str *out, const struct lab_option *table, const void *self, const char *without)
+{
+    const struct lab_option *row[256];
+    size_t n = 0;
+    for (; table && table->name && n < sizeof row / sizeof *row; table++) row[n++] = table;
+    qsort(row, n, sizeof *row, by_name);
+    str_add(out, "{");
+    for (size_t i = 0, first = 1; i < n; i++) {
+        if (without && !strcmp(row[i]->name, without)) continue;
+        str_printf(out, "%s\"%s\":", first ? "" : ",", row[i]->name);
+        option_print_json(out, row[i], self);
+        first = 0;
+    }
+    str_add(out, "}");
+}
+
+static void section_settings(struct str *out, const char *section, const struct lab_option *table, const void *self)
+{
+    str_printf(out, "[%s]\n", section);
+    for (; table && table->name; table++) {
+        str_printf(out, "%s = ", table->name);
+        option_print(out, table, self);
+        str_add(out, "\n");
+    }
+}
+
+static void hash_text(const struct str *s, char hex[HASH_HEX]) { hash_bytes(str_text(s), s->len, hex); }
+
+static int identify(struct run_config *c, struct lab_err *err)
+{
+    struct str json = { 0 }, part = { 0 }, settings = { 0 };
+    char section[96];
+    str_printf(&json, "{\"encoder\":{\"name\":\"%s\",\"options\":", c->encoder->name);
+    options_json(&json, c->encoder->options, c->encoder_self, NULL);
+    str_add(&json, "},\"model\":");
+    size_t model = json.len;
+    options_json(&json, config_model_table, &c->model, NULL);
+    str_addn(&part, json.text + model, json.len - model);
+    str_printf(&json, ",\"seed\":%lld,\"task\":", (long long)c->seed);
+    size_t task = json.len;
+    str_printf(&json, "{\"name\":\"%s\",\"options\":", c->task->name);
+    options_json(&json, c->task->options, c->task_self, NULL);
+    str_printf(&json, ",\"version\":%d}", (int)c->task_info.version);
+    hash_bytes(json.text ? json.text + task : "", json.len - task, c->task_key);
+    str_add(&json, ",\"train\":");
+    size_t train = json.len;
+    options_json(&json, config_train_table, &c->train, "log_every");
+    str_addn(&part, json.text + train, json.len - train);
+    str_add(&json, "}");
+    hash_text(&json, c->key);
+    hash_text(&part, c->variant);
+    str_printf(&settings, "[run]\nencoder = %s\ntask = %s\nseed = %lld\n", c->encoder->name, c->task->name, (long long)c->seed);
+    section_settings(&settings, "model", config_model_table, &c->model);
+    section_settings(&settings, "train", config_train_table, &c->train);
+    section_settings(&settings, "eval", config_eval_table, &c->eval);
+    snprintf(section, sizeof section, "encoder.%.63s", c->encoder->name);
+    section_settings(&settings, section, c->encoder->options, c->encoder_self);
+    snprintf(section, sizeof section, "task.%.63s", c->task->name);
+    section_settings(&settings, section, c->task->options, c->task_self);
+    int failed = json.failed || part.failed || settings.failed;
+    c->json = json.text;
+    c->settings = settings.text;
+    str_free(&part);
+    return failed ? lab_fail(err, "out of memory for the configuration of a run") : 0;
+}
+
+/* ---- the whole ---- */
+
+int config_build(struct run_config *c, const struct conf_entry *entry, size_t n, const struct registry *registry, struct lab_err *err)
+{
+    struct build b = { c, entry, n, registry, err };
+    *c = (struct run_config){ .seed = 0 };
+    if (option_defaults(config_model_table, &c->model, NULL, err) != 0 || option_defaults(config_train_table, &c->train, NULL, err) != 0 ||
+        option_defaults(config_eval_table, &c->eval, NULL, err) != 0 || choose_both(&b) != 0 || set_seed(&b) != 0) goto fail;
+    for (size_t i = 0; i < n; i++) if (place(&b, &entry[i]) != 0) goto fail;
+    if (check_given(&b, c->encoder->options, "encoder", c->encoder->name) != 0 || check_given(&b, c->task->options, "task", c->task->name) != 0 ||
+        init_task(&b) != 0 || check_lengths(&b) != 0 || check_model(&b) != 0 || init_encoder(&b) != 0 || identify(c, err) != 0) goto fail;
+    return 0;
+fail:
+    config_free(c);
+    return -1;
+}
+
+void config_free(struct run_config *c)
+{
+    if (c->encoder_ready && c->encoder->fini) c->encoder->fini(c->encoder_self);
+    if (c->task_ready && c->task->fini) c->task->fini(c->task_self);
+    free(c->encoder_self);
+    free(c->task_self);
+    free(c->json);
+    free(c->settings);
+    *c = (struct run_config){ 0 };
+}
+
+int config_tape(const struct run_config *c, int length) { return c->task->tape ? c->task->tape(c->task_self, length) : length; }
+
+void config_model_setup(const struct run_config *c, struct model_setup *out)
+{
+    enum { EVAL_TOKENS = 512 };      /* an evaluation batch that stays in the cache */
+    *out = (struct model_setup){
+        .options = c->model, .vocab_in = c->task_info.vocab_in, .vocab_out = c->task_info.vocab_out, .encoder = c->encoder,
+        .encoder_self = c->encoder_self, .dims = c->dims, .train_batch = c->train.batch, .train_len = c->dims.train_len,
+        .infer_tokens = c->dims.max_len > EVAL_TOKENS ? c->dims.max_len : EVAL_TOKENS, .infer_len = c->dims.max_len, .seed = (uint64_t)c->seed };
+}

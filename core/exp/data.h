@@ -1,0 +1,29 @@
+/* data -- batches: examples of the task, laid out as the model reads them.
+ *
+ * Example n of a split depends on (task options, seed, split, n, length) alone; training step s
+ * takes examples s*batch .. s*batch + batch-1 of the run's seed.
+ */
+#ifndef LAB_EXP_DATA_H
+#define LAB_EXP_DATA_H
+#include "base/hash.h"
+#include "exp/config.h"
+#include "nn/model.h"
+
+struct data {
+    const struct run_config *config;
+    struct model_batch batch;        /* of the last data_ call; points into the arrays below */
+    int32_t *token, *target, *pos;   /* [tokens]; pos: one row shared by all, unless the task writes positions */
+    int32_t *slice;                  /* [B] */
+    float *weight;                   /* [tokens] */
+    int32_t capacity;                /* tokens */
+    struct arena arena;
+};
+
+/* Room for batches of up to `tokens` tokens.  On failure nothing is left to release. */
+int  data_init(struct data *, const struct run_config *, int tokens, struct lab_err *err);
+void data_release(struct data *);
+/* The training batch of a step, at the length drawn for it. */
+int  data_train(struct data *, int64_t step, struct lab_err *err);
+/* Examples first .. first+count-1 of the evaluation set of a split at a length; added to hash if not NULL. */
+int  data_eval(struct data *, int split, int length, int64_t first, int count, struct hash *hash, struct lab_err *err);
+#endif

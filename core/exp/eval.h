@@ -1,0 +1,18 @@
+/* eval -- how well a model does at one length: exact counts, by sequence, by token, by position. */
+#ifndef LAB_EXP_EVAL_H
+#define LAB_EXP_EVAL_H
+#include <signal.h>
+#include "exp/data.h"
+#include "exp/record.h"
+
+struct eval_request {
+    int split, length;
+    int64_t sequences, step;
+    int by_position;                 /* EVAL_POSITION records too */
+};
+/* Evaluates without dropout and emits EVAL (then EVAL_POSITION).  1: the sink refused or *stop was set. */
+int eval_run(struct model *, struct data *, const struct eval_request *, const struct record_sink *, struct hash *result,
+             const volatile sig_atomic_t *stop, struct lab_err *err);
+/* Emits a record and adds it to the hash of the results. */
+int eval_emit(const struct record_sink *, struct hash *result, const struct record *);
+#endif

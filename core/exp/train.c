@@ -1,0 +1,177 @@
+/* train -- see train.h. */
+#include "exp/train.h"
+#include <math.h>
+#include <string.h>
+#include "base/clock.h"
+#include "exp/ckpt.h"
+#include "exp/data.h"
+#include "exp/eval.h"
+
+struct session {                     /* what one job holds */
+    const struct train_job *job;
+    const struct run_config *config;
+    struct model model;
+    struct data data;
+    struct optim_options optim;
+    struct hash result;              /* over every metric and evaluation, in order */
+    int64_t started_ns, shown_ns;
+    struct lab_err *err;
+};
+
+static int stopping(const struct session *s) { return s->job->stop && *s->job->stop; }
+
+static int session_init(struct session *s, const struct train_job *job, int training, struct lab_err *err)
+{
+    const struct train_options *t = &job->config->train;
+    struct model_setup setup;
+    *s = (struct session){ .job = job, .config = job->config, .err = err, .started_ns = clock_ns() };
+    s->optim = (struct optim_options){ t->lr, t->beta1, t->beta2, t->eps, t->weight_decay, t->clip, t->warmup, t->schedule, t->steps };
+    hash_init(&s->result);
+    config_model_setup(job->config, &setup);
+    if (!training) setup.train_batch = 0;
+    int tokens = setup.train_batch * setup.train_len;
+    if (setup.infer_tokens > tokens) tokens = setup.infer_tokens;
+    if (data_init(&s->data, job->config, tokens, err) != 0) return -1;
+    if (model_init(&s->model, &setup, err) != 0) return data_release(&s->data), -1;
+    return 0;
+}
+
+static void session_release(struct session *s)
+{
+    model_release(&s->model);
+    data_release(&s->data);
+}
+
+static int emit_metric(struct session *s, const char *name, int64_t step, double value)
+{
+    struct record r = { .type = RECORD_METRIC, .step = step, .value = value };
+    snprintf(r.name, sizeof r.name, "%s", name);
+    return eval_emit(s->job->sink, &s->result, &r);
+}
+
+/* For the eyes: a few times a second. */
+static int emit_progress(struct session *s, int64_t step, double loss)
+{
+    int64_t now = clock_ns();
+    if (now - s->shown_ns < 200000000) return 0;
+    s->shown_ns = now;
+    struct record r = { .type = RECORD_PROGRESS, .step = step, .steps = s->config->train.steps, .value = loss };
+    return record_emit(s->job->sink, &r);
+}
+
+static int evaluate(struct session *s, int split, int64_t sequences, int64_t step)
+{
+    const struct option_list *lengths = &s->config->eval.lengths;
+    for (int i = 0; i < lengths->n; i++) {
+        struct eval_request q = { split, lengths->v[i], sequences, step, split == LAB_TEST };
+        int rc = eval_run(&s->model, &s->data, &q, s->job->sink, &s->result, s->job->stop, s->err);
+        if (rc != 0) return rc;
+    }
+    return 0;
+}
+
+/* Rows of the encoder's parameters whose gradient was zero in every step: Adam's second moment remembers. */
+static int emit_untrained(struct session *s)
+{
+    for (int i = 0; i < s->model.n_param; i++) {
+        const struct model_param *p = &s->model.param[i];
+        if (p->encoder_index < 0 || !p->v || p->ndim < 2) continue;
+        size_t width = p->size / (size_t)p->dim[0];
+        for (int row = 0, first = -1; row <= p->dim[0]; row++) {
+            int touched = row == p->dim[0];
+            for (size_t c = 0; c < width && !touched; c++) touched = p->v[(size_t)row * width + c] != 0;
+            if (!touched && first < 0) first = row;
+            if (!touched || first < 0) continue;
+            struct record r = { .type = RECORD_UNTRAINED, .length = p->dim[0], .position = first, .n = row - first };
+            snprintf(r.name, sizeof r.name, "%.63s", p->name);
+            if (record_emit(s->job->sink, &r) != 0) return -1;
+            first = -1;
+        }
+    }
+    return 0;
+}
+
+static enum train_status stopped(struct session *s, int64_t step)
+{
+    struct record r = { .type = RECORD_STOPPED, .step = step, .text = "stopped by a signal" };
+    record_emit(s->job->sink, &r);
+    return TRAIN_STOPPED;
+}
+
+static enum train_status finish(struct session *s)
+{
+    struct record done = { .type = RECORD_DONE, .step = s->config->train.steps, .active_ns = clock_ns() - s->started_ns };
+    hash_end(&s->result, done.sha256);
+    return record_emit(s->job->sink, &done) == 0 ? TRAIN_DONE : TRAIN_STOPPED;
+}
+
+/* One step: its loss, or nan with the reason in err. */
+static double step(struct session *s, int64_t i)
+{
+    if (data_train(&s->data, i, s->err) != 0) return NAN;
+    double loss = model_step(&s->model, &s->data.batch, (uint32_t)i);
+    if (!isfinite(loss)) return lab_fail(s->err, "loss is %s at step %lld", isnan(loss) ? "nan" : "inf", (long long)i + 1), NAN;
+    double norm = optim_step(&s->model, &s->optim, i);
+    if (!isfinite(norm)) return lab_fail(s->err, "gradient is %s at step %lld", isnan(norm) ? "nan" : "inf", (long long)i + 1), NAN;
+    return loss;
+}
+
+static enum train_status train_loop(struct session *s)
+{
+    const struct train_options *t = &s->config->train;
+    const struct eval_options *e = &s->config->eval;
+    double window = 0;
+    int in_window = 0;
+    for (int64_t i = 1; i <= t->steps; i++) {        /* i steps are done after this one */
+        double loss = step(s, i - 1);
+        if (isnan(loss)) return TRAIN_FAILED;
+        window += loss;
+        in_window++;
+        if (i % t->log_every == 0 || i == t->steps) {
+            if (emit_metric(s, "loss", i, window / in_window) != 0) return stopped(s, i);
+            window = in_window = 0;
+        }
+        if (emit_progress(s, i, loss) != 0) return stopped(s, i);
+        int rc = e->every > 0 && i % e->every == 0 ? evaluate(s, LAB_VALID, e->every_sequences, i) : 0;
+        if (rc < 0) return TRAIN_FAILED;
+        if (rc > 0 || stopping(s)) return stopped(s, i);
+    }
+    return TRAIN_DONE;
+}
+
+static enum train_status save(struct session *s)
+{
+    struct record r = { .type = RECORD_ARTIFACT, .name = "weights", .step = s->config->train.steps };
+    if (!s->job->weights) return TRAIN_DONE;
+    if (ckpt_write(s->job->weights, &s->model, s->config->json, r.sha256, &r.n_tok, s->err) != 0) return TRAIN_FAILED;
+    snprintf(r.text, sizeof r.text, "%.511s", s->job->weights);
+    return record_emit(s->job->sink, &r) == 0 ? TRAIN_DONE : TRAIN_STOPPED;
+}
+
+static enum train_status test_and_finish(struct session *s)
+{
+    int rc = evaluate(s, LAB_TEST, s->config->eval.sequences, s->config->train.steps);
+    if (rc < 0) return TRAIN_FAILED;
+    return rc > 0 ? stopped(s, s->config->train.steps) : finish(s);
+}
+
+enum train_status train_run(const struct train_job *job, struct lab_err *err)
+{
+    struct session s;
+    if (session_init(&s, job, 1, err) != 0) return TRAIN_FAILED;
+    enum train_status status = train_loop(&s);
+    if (status == TRAIN_DONE) status = save(&s);
+    if (status == TRAIN_DONE && emit_untrained(&s) != 0) status = TRAIN_STOPPED;
+    if (status == TRAIN_DONE) status = test_and_finish(&s);
+    session_release(&s);
+    return status;
+}
+
+enum train_status train_evaluate(const struct train_job *job, struct lab_err *err)
+{
+    struct session s;
+    if (session_init(&s, job, 0, err) != 0) return TRAIN_FAILED;
+    enum train_status status = ckpt_read(job->weights, &s.model, job->config->json, err) == 0 ? test_and_finish(&s) : TRAIN_FAILED;
+    session_release(&s);
+    return status;
+}

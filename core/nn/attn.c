@@ -1,0 +1,451 @@
+/* attn -- see attn.h. */
+#include "nn/attn.h"
+#include <math.h>
+#include <string.h>
+#include "base/rng.h"
+#include "nn/gemm.h"
+
+typedef lab_real real;
+enum { TILE = KERN_TILE,
+       CHUNK = 32768 };              /* elements of q in a chunk of sequences: q, k and what they become stay in L2 */
+
+static void host_log(void *ctx, int level, const char *msg)
+{
+    (void)ctx;
+    fprintf(stderr, "lab: encoder (%d): %s\n", level, msg);
+}
+static void host_gemm(void *ctx, int ta, int tb, int m, int n, int k, real alpha, const real *a, int lda, const real *b, int ldb,
+                      real beta, real *c, int ldc)
+{
+    (void)ctx;
+    gemm(ta, tb, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+static const struct lab_host host = { .size = sizeof host, .log = host_log, .gemm = host_gemm };
+
+static int min(int a, int b) { return a < b ? a : b; }
+static int general(const struct attn *a) { return a->encoder->logits || a->encoder->value; }
+
+/* Sequences handled together: as many as stay in cache; all of them where nothing is copied or kept by sequence. */
+static int chunk_size(const struct attn *a, int B, int T)
+{
+    long per_sequence = general(a) ? (long)a->H * T * T : (long)T * a->d;
+    if (!general(a) && !a->encoder->qk && T <= TILE) return B;
+    return (int)(per_sequence >= CHUNK ? 1 : min(B, (int)(CHUNK / per_sequence)));
+}
+
+struct lab_call attn_call(const struct attn *a, const struct model_batch *batch, int hook, int first, int count, int layer, int train, uint32_t step)
+{
+    struct lab_rng r = rng_stream(a->seed, RNG_ENCODER, step, (uint32_t)layer);
+    const int32_t *pos = batch->pos + (size_t)first * batch->pos_stride;
+    struct lab_call c = {
+        .size = sizeof c, .layer = layer, .B = count, .H = a->H, .Tq = batch->T, .Tk = batch->T, .dh = a->dh, .d = a->d,
+        .causal = a->causal, .train = train, .pos_q = pos, .pos_k = pos, .stride_q = batch->pos_stride, .stride_k = batch->pos_stride,
+        .key_ok = batch->key_ok ? batch->key_ok + (size_t)first * batch->T : NULL, .scale = (real)(1 / sqrt(a->dh)),
+        .p = a->param[layer < 0 ? 0 : layer], .save = a->hook_save[hook], .scratch = a->hook_scratch, .host = &host };
+    c.seed = (uint64_t)lab_rng_u32(&r) << 32 | lab_rng_u32(&r);
+    return c;
+}
+
+/* ---- planning ---- */
+
+static void grow(size_t *most, size_t (*size)(const void *, const struct lab_call *, int), const struct attn *a, const struct lab_call *c, int hook)
+{
+    size_t n = size ? size(a->self, c, hook) : 0;
+    if (n > *most) *most = n;
+}
+
+void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int longest, int train)
+{
+    size_t save[5] = { 0 }, scratch = 0, tile = (size_t)a->H * TILE * TILE * sizeof(real), copy = 0, state = 0, square = 0;
+    for (int T = 1; T <= longest; T++) {             /* hooks may ask for any size at any length: look at each */
+        int B = min(batch, tokens / T > 0 ? tokens / T : 1), chunk = chunk_size(a, B, T);
+        struct model_batch b = { .B = chunk, .T = T, .pos_stride = T };
+        struct lab_call c = attn_call(a, &b, LAB_H_QK, 0, chunk, 0, train, 0);
+        for (int hook = LAB_H_EMBED; hook <= LAB_H_VALUE; hook++) {
+            struct lab_call h = c;
+            if (hook == LAB_H_EMBED) h.layer = -1, h.B = B;
+            if (hook == LAB_H_BIAS) h.B = 1, h.Tq = h.Tk = min(T, TILE);
+            grow(&save[hook], a->encoder->save_size, a, &h, hook);
+            grow(&scratch, a->encoder->scratch_size, a, &h, hook);
+        }
+        size_t n = (size_t)chunk * T * a->d, s = (size_t)chunk * a->H * TILE, q = (size_t)chunk * a->H * T * T;
+        if (n > copy) copy = n;
+        if (T > TILE && s > state) state = s;
+        if (q > square) square = q;
+    }
+    for (int hook = LAB_H_EMBED; hook <= LAB_H_VALUE; hook++) a->hook_save[hook] = arena_take(arena, save[hook]);
+    a->hook_scratch = arena_take(arena, scratch);
+    a->tile = arena_take(arena, kern_attn_scratch(a->dh) * sizeof(real));
+    if (a->encoder->bias) {
+        size_t whole = general(a) ? (size_t)a->H * longest * longest * sizeof(real) : tile;
+        a->bias = arena_take(arena, whole), a->bias_t = arena_take(arena, tile);
+        if (train) a->dbias = arena_take(arena, whole), a->dbias_t = arena_take(arena, tile);
+    }
+    a->max = arena_take(arena, state * sizeof(real));
+    a->sum = arena_take(arena, state * sizeof(real));
+    a->acc = arena_take(arena, state * a->dh * sizeof(real));
+    if (a->encoder->qk || general(a)) {
+        real **dense[] = { &a->q, &a->k, &a->q_out, &a->k_out, &a->dq, &a->dk, &a->dq_out, &a->dk_out };
+        for (int i = 0; i < (train ? 8 : 4); i++) *dense[i] = arena_take(arena, copy * sizeof(real));
+    }
+    if (general(a)) {
+        real **whole[] = { &a->s, &a->logits, &a->att, &a->datt, &a->dlogits }, **dense[] = { &a->o, &a->v, &a->dv };
+        for (int i = 0; i < (train ? 5 : 3); i++) *whole[i] = arena_take(arena, square * sizeof(real));
+        for (int i = 0; i < 3; i++) *dense[i] = arena_take(arena, copy * sizeof(real));
+    }
+}
+
+/* ---- between [B,T,ld] and [B,H,T,dh] ---- */
+
+static void gather(real *restrict out, const real *restrict x, long ld, int B, int H, int T, int dh)
+{
+    for (int b = 0; b < B; b++)
+        for (int h = 0; h < H; h++)
+            for (int t = 0; t < T; t++, out += dh) {
+                const real *row = x + ((long)b * T + t) * ld + h * dh;
+                for (int c = 0; c < dh; c++) out[c] = row[c];
+            }
+}
+static void scatter(real *restrict x, const real *restrict in, long ld, int B, int H, int T, int dh)
+{
+    for (int b = 0; b < B; b++)
+        for (int h = 0; h < H; h++)
+            for (int t = 0; t < T; t++, in += dh) {
+                real *row = x + ((long)b * T + t) * ld + h * dh;
+                for (int c = 0; c < dh; c++) row[c] = in[c];
+            }
+}
+
+/* ---- what both passes of the fused path share ---- */
+
+struct pass {                        /* one layer, one direction */
+    struct attn *a;
+    const struct model_batch *batch;
+    int layer, train;
+    uint32_t step;
+    const real *qkv;                 /* [B,T,3d] */
+    int first, count;                /* the chunk's sequences */
+    int i0, tq, j0, tk;              /* the tile */
+};
+
+static void zero(real *x, size_t n) { memset(x, 0, n * sizeof *x); }
+
+/* Queries and keys of the chunk, gathered and turned by the qk hook. */
+static void turn(const struct pass *p)
+{
+    struct attn *a = p->a;
+    int T = p->batch->T;
+    const real *qkv = p->qkv + (long)p->first * T * 3 * a->d;
+    struct lab_call c = attn_call(a, p->batch, LAB_H_QK, p->first, p->count, p->layer, p->train, p->step);
+    gather(a->q, qkv, 3 * a->d, p->count, a->H, T, a->dh);
+    gather(a->k, qkv + a->d, 3 * a->d, p->count, a->H, T, a->dh);
+    a->encoder->qk(a->self, &c, a->q, a->k, a->q_out, a->k_out);
+}
+
+static struct lab_call bias_call(const struct pass *p)
+{
+    struct lab_call c = attn_call(p->a, p->batch, LAB_H_BIAS, p->first, 1, p->layer, p->train, p->step);
+    c.Tq = p->tq, c.Tk = p->tk;
+    c.pos_q += p->i0, c.pos_k += p->j0;
+    c.key_ok = NULL;
+    return c;
+}
+
+/* The hook's [H,tq,tk] into [H][key][query] rows of TILE, where the kernels want it; and back. */
+static void bias_tile(const struct pass *p)
+{
+    struct attn *a = p->a;
+    struct lab_call c = bias_call(p);
+    zero(a->bias, (size_t)a->H * p->tq * p->tk);
+    a->encoder->bias(a->self, &c, a->bias);
+    for (int h = 0; h < a->H; h++)
+        for (int i = 0; i < p->tq; i++)
+            for (int j = 0; j < p->tk; j++) a->bias_t[(h * TILE + j) * TILE + i] = a->bias[(h * p->tq + i) * p->tk + j];
+}
+static void bias_tile_bwd(const struct pass *p)
+{
+    struct attn *a = p->a;
+    struct lab_call c = bias_call(p);
+    c.g = a->grad[p->layer];
+    for (int h = 0; h < a->H; h++)
+        for (int i = 0; i < p->tq; i++)
+            for (int j = 0; j < p->tk; j++) a->dbias[(h * p->tq + i) * p->tk + j] = a->dbias_t[(h * TILE + j) * TILE + i];
+    a->encoder->bias_bwd(a->self, &c, a->dbias);
+}
+
+/* Offsets of head h of sequence b (within the chunk) at row t, in the dense copies and in [B,T,3d]. */
+static long dense_at(const struct pass *p, int b, int h, int t) { return (((long)b * p->a->H + h) * p->batch->T + t) * p->a->dh; }
+static long qkv_at(const struct pass *p, int b, int h, int t) { return ((long)(p->first + b) * p->batch->T + t) * 3 * p->a->d + h * p->a->dh; }
+static long out_at(const struct pass *p, int b, int h, int t) { return ((long)(p->first + b) * p->batch->T + t) * p->a->d + h * p->a->dh; }
+static long lse_at(const struct pass *p, int b, int h, int t) { return ((long)(p->first + b) * p->a->H + h) * p->batch->T + t; }
+
+static struct kern_attn head(const struct pass *p, int b, int h)
+{
+    const struct attn *a = p->a;
+    int T = p->batch->T;
+    struct kern_attn t = {
+        .tq = p->tq, .tk = p->tk, .dh = a->dh, .v = p->qkv + qkv_at(p, b, h, p->j0) + 2 * a->d, .ldv = 3 * a->d,
+        .bias = a->encoder->bias ? a->bias_t + (long)h * TILE * TILE : NULL,
+        .key_ok = p->batch->key_ok ? p->batch->key_ok + (long)(p->first + b) * T + p->j0 : NULL,
+        .shift = a->causal ? p->i0 - p->j0 : TILE, .scale = (real)(1 / sqrt(a->dh)), .scratch = a->tile };
+    if (a->encoder->qk) {
+        t.q = a->q_out + dense_at(p, b, h, p->i0), t.k = a->k_out + dense_at(p, b, h, p->j0);
+        t.ldq = t.ldk = a->dh;
+    } else {
+        t.q = p->qkv + qkv_at(p, b, h, p->i0), t.k = p->qkv + qkv_at(p, b, h, p->j0) + a->d;
+        t.ldq = t.ldk = 3 * a->d;
+    }
+    if (p->train && a->dropout > 0) {
+        t.drop_ld = (uint32_t)(T + 3) / 4;
+        t.drop = (struct kern_dropout){ .seed = a->seed, .step = p->step, .place = 1 + 3 * (uint32_t)p->layer, .p = a->dropout };
+        t.drop.block = (uint32_t)(((long)p->batch->first * a->H * T + lse_at(p, b, h, p->j0)) * t.drop_ld + p->i0 / 4);
+    }
+    return t;
+}
+
+/* Chunks, and inside them the sequences that share one bias: all, or one when each has its own positions. */
+static int next_chunk(struct pass *p, int chunk)
+{
+    int B = p->batch->B;
+    p->first += p->count;
+    p->count = min(chunk, B - p->first);
+    if (p->a->encoder->bias && p->batch->pos_stride) p->count = min(p->count, 1);
+    return p->count > 0;
+}
+static int last_tile(const struct pass *p) { return p->a->causal ? p->i0 + p->tq : p->batch->T; }
+
+/* ---- fused path, forward ---- */
+
+static void tile_row_fwd(struct pass *p, real *out, real *lse)
+{
+    struct attn *a = p->a;
+    int single = p->batch->T <= TILE;
+    for (p->j0 = 0; p->j0 < last_tile(p); p->j0 += TILE) {
+        p->tk = min(TILE, p->batch->T - p->j0);
+        if (a->encoder->bias) bias_tile(p);
+        for (int b = 0; b < p->count; b++)
+            for (int h = 0; h < a->H; h++) {
+                struct kern_attn t = head(p, b, h);
+                long state = ((long)b * a->H + h) * TILE;
+                if (single) a->kern->attn_fwd(out + out_at(p, b, h, 0), a->d, lse ? lse + lse_at(p, b, h, 0) : NULL, &t);
+                else a->kern->attn_step(a->max + state, a->sum + state, a->acc + state * a->dh, p->j0 == 0, &t);
+            }
+    }
+    if (single) return;
+    for (int b = 0; b < p->count; b++)
+        for (int h = 0; h < a->H; h++)
+            for (int i = 0; i < p->tq; i++) {
+                long state = ((long)b * a->H + h) * TILE + i;
+                real *row = out + out_at(p, b, h, p->i0 + i);
+                for (int c = 0; c < a->dh; c++) row[c] = a->acc[state * a->dh + c] / a->sum[state];
+                if (lse) lse[lse_at(p, b, h, p->i0 + i)] = a->max[state] + (real)log(a->sum[state]);
+            }
+}
+
+static void fused_fwd(struct attn *a, real *out, real *lse, const real *qkv, const struct model_batch *batch, int layer, int train, uint32_t step)
+{
+    struct pass p = { .a = a, .batch = batch, .layer = layer, .train = train, .step = step, .qkv = qkv };
+    int chunk = chunk_size(a, batch->B, batch->T);
+    while (next_chunk(&p, chunk)) {
+        if (a->encoder->qk) turn(&p);
+        for (p.i0 = 0; p.i0 < batch->T; p.i0 += TILE) {
+            p.tq = min(TILE, batch->T - p.i0);
+            tile_row_fwd(&p, out, lse);
+        }
+    }
+}
+
+/* ---- fused path, backward ---- */
+
+static void tile_bwd(struct pass *p, real *dqkv, const real *dout, const real *out, const real *lse)
+{
+    struct attn *a = p->a;
+    int wanted = a->encoder->bias && a->trained;
+    if (a->encoder->bias) bias_tile(p);
+    if (wanted) zero(a->dbias_t, (size_t)a->H * TILE * TILE);
+    for (int b = 0; b < p->count; b++)
+        for (int h = 0; h < a->H; h++) {
+            struct kern_attn t = head(p, b, h);
+            t.add_q = p->j0 > 0, t.add_kv = p->i0 > (a->causal ? p->j0 : 0);         /* the first tile of a row, of a column */
+            int dense = a->encoder->qk != NULL;
+            real *dq = dense ? a->dq_out + dense_at(p, b, h, p->i0) : dqkv + qkv_at(p, b, h, p->i0);
+            real *dk = dense ? a->dk_out + dense_at(p, b, h, p->j0) : dqkv + qkv_at(p, b, h, p->j0) + a->d;
+            real *dv = dqkv + qkv_at(p, b, h, p->j0) + 2 * a->d;
+            long o = out_at(p, b, h, p->i0);
+            a->kern->attn_bwd(dq, dk, dv, wanted ? a->dbias_t + (long)h * TILE * TILE : NULL, out + o, dout + o, a->d,
+                              lse + lse_at(p, b, h, p->i0), &t);
+        }
+    if (wanted) bias_tile_bwd(p);
+}
+
+/* dq_out, dk_out through the qk hook into dqkv. */
+static void turn_bwd(const struct pass *p, real *dqkv)
+{
+    struct attn *a = p->a;
+    int T = p->batch->T;
+    size_t n = (size_t)p->count * T * a->d;
+    struct lab_call c = attn_call(a, p->batch, LAB_H_QK, p->first, p->count, p->layer, 1, p->step);
+    c.g = a->grad[p->layer];
+    zero(a->dq, n);
+    zero(a->dk, n);
+    a->encoder->qk_bwd(a->self, &c, a->q, a->k, a->dq_out, a->dk_out, a->dq, a->dk);
+    dqkv += (long)p->first * T * 3 * a->d;
+    scatter(dqkv, a->dq, 3 * a->d, p->count, a->H, T, a->dh);
+    scatter(dqkv + a->d, a->dk, 3 * a->d, p->count, a->H, T, a->dh);
+}
+
+static void fused_bwd(struct attn *a, real *dqkv, const real *dout, const real *out, const real *lse, const real *qkv,
+                      const struct model_batch *batch, int layer, uint32_t step)
+{
+    struct pass p = { .a = a, .batch = batch, .layer = layer, .train = 1, .step = step, .qkv = qkv };
+    int chunk = chunk_size(a, batch->B, batch->T);
+    while (next_chunk(&p, chunk)) {
+        if (a->encoder->qk) turn(&p);
+        for (p.i0 = 0; p.i0 < batch->T; p.i0 += TILE) {
+            p.tq = min(TILE, batch->T - p.i0);
+            for (p.j0 = 0; p.j0 < last_tile(&p); p.j0 += TILE) {
+                p.tk = min(TILE, batch->T - p.j0);
+                tile_bwd(&p, dqkv, dout, out, lse);
+            }
+        }
+        if (a->encoder->qk) turn_bwd(&p, dqkv);
+    }
+}
+
+/* ---- general path: all logits of a few sequences at once ---- */
+
+static void mask_logits(const struct pass *p)
+{
+    const struct attn *a = p->a;
+    int T = p->batch->T;
+    for (int b = 0; b < p->count; b++)
+        for (int h = 0; h < a->H; h++)
+            for (int i = 0; i < T; i++) {
+                real *row = a->att + (((long)b * a->H + h) * T + i) * T;
+                const uint8_t *ok = p->batch->key_ok ? p->batch->key_ok + (long)(p->first + b) * T : NULL;
+                for (int j = 0; j < T; j++) if ((a->causal && j > i) || (ok && !ok[j])) row[j] = (real)-1e30;
+            }
+}
+
+static void drop_att(const struct pass *p, real *att)
+{
+    const struct attn *a = p->a;
+    size_t each = (size_t)a->H * p->batch->T * p->batch->T;
+    for (int b = 0; b < p->count && p->train && a->dropout > 0; b++) {
+        struct kern_dropout o = { .seed = a->seed, .step = p->step, .place = 1 + 3 * (uint32_t)p->layer, .p = a->dropout,
+                                  .block = (uint32_t)((p->batch->first + p->first + b) * ((each + 3) / 4)) };
+        a->kern->dropout(att + b * each, &o, each);
+    }
+}
+
+/* Up to the attention weights: q_out, k_out, v gathered; s = scale q k^T; att = softmax(s + bias + logits). */
+static void general_weights(struct pass *p)
+{
+    struct attn *a = p->a;
+    int T = p->batch->T, heads = p->count * a->H;
+    size_t square = (size_t)T * T;
+    const real *qkv = p->qkv + (long)p->first * T * 3 * a->d;
+    struct lab_call c = attn_call(a, p->batch, LAB_H_LOGITS, p->first, p->count, p->layer, p->train, p->step);
+    if (a->encoder->qk) turn(p);
+    else {
+        gather(a->q_out, qkv, 3 * a->d, p->count, a->H, T, a->dh);
+        gather(a->k_out, qkv + a->d, 3 * a->d, p->count, a->H, T, a->dh);
+    }
+    gather(a->v, qkv + 2 * a->d, 3 * a->d, p->count, a->H, T, a->dh);
+    for (int h = 0; h < heads; h++)
+        gemm(0, 1, T, T, a->dh, c.scale, a->q_out + (long)h * T * a->dh, a->dh, a->k_out + (long)h * T * a->dh, a->dh, 0, a->s + h * square, T);
+    memcpy(a->att, a->s, heads * square * sizeof(real));
+    if (a->encoder->bias) {
+        struct lab_call one = bias_call(p);
+        zero(a->bias, a->H * square);
+        a->encoder->bias(a->self, &one, a->bias);
+        for (int b = 0; b < p->count; b++)
+            for (size_t i = 0; i < a->H * square; i++) a->att[b * a->H * square + i] += a->bias[i];
+    }
+    if (a->encoder->logits) a->encoder->logits(a->self, &c, a->q_out, a->k_out, a->s, a->att);
+    mask_logits(p);
+    a->kern->softmax_rows(a->att, heads * T, T, T);
+}
+
+static void general_fwd(struct attn *a, real *out, const real *qkv, const struct model_batch *batch, int layer, int train, uint32_t step)
+{
+    int T = batch->T, chunk = chunk_size(a, batch->B, T);
+    struct pass p = { .a = a, .batch = batch, .layer = layer, .train = train, .step = step, .qkv = qkv, .tq = T, .tk = T };
+    while (next_chunk(&p, chunk)) {
+        struct lab_call c = attn_call(a, batch, LAB_H_VALUE, p.first, p.count, layer, train, step);
+        general_weights(&p);
+        drop_att(&p, a->att);
+        for (int h = 0; h < p.count * a->H; h++)
+            gemm(0, 0, T, a->dh, T, 1, a->att + (long)h * T * T, T, a->v + (long)h * T * a->dh, a->dh, 0, a->o + (long)h * T * a->dh, a->dh);
+        if (a->encoder->value) a->encoder->value(a->self, &c, a->att, a->o);
+        scatter(out + (long)p.first * T * a->d, a->o, a->d, p.count, a->H, T, a->dh);
+    }
+}
+
+static void general_bwd(struct attn *a, real *dqkv, const real *dout, const real *qkv, const struct model_batch *batch, int layer, uint32_t step)
+{
+    int T = batch->T, chunk = chunk_size(a, batch->B, T);
+    size_t square = (size_t)T * T;
+    struct pass p = { .a = a, .batch = batch, .layer = layer, .train = 1, .step = step, .qkv = qkv, .tq = T, .tk = T };
+    while (next_chunk(&p, chunk)) {
+        int heads = p.count * a->H;
+        size_t n = (size_t)p.count * T * a->d;
+        real *dqkv_chunk = dqkv + (long)p.first * T * 3 * a->d, *dropped = a->logits;
+        struct lab_call c = attn_call(a, batch, LAB_H_LOGITS, p.first, p.count, layer, 1, step);
+        struct lab_call v = attn_call(a, batch, LAB_H_VALUE, p.first, p.count, layer, 1, step);
+        c.g = v.g = a->grad[layer];
+        general_weights(&p);
+        memcpy(dropped, a->att, heads * square * sizeof(real));
+        drop_att(&p, dropped);
+        if (a->encoder->value && a->encoder->save_size) {    /* other layers have passed since: save it again; dv is still free */
+            v.g = NULL;
+            a->encoder->value(a->self, &v, dropped, a->dv);
+            v.g = a->grad[layer];
+        }
+        gather(a->o, dout + (long)p.first * T * a->d, a->d, p.count, a->H, T, a->dh);            /* o holds dO from here on */
+        for (int h = 0; h < heads; h++) {
+            const real *dO = a->o + (long)h * T * a->dh;
+            gemm(0, 1, T, T, a->dh, 1, dO, a->dh, a->v + (long)h * T * a->dh, a->dh, 0, a->datt + h * square, T);
+            gemm(1, 0, T, a->dh, T, 1, dropped + h * square, T, dO, a->dh, 0, a->dv + (long)h * T * a->dh, a->dh);
+        }
+        if (a->encoder->value) a->encoder->value_bwd(a->self, &v, dropped, a->o, a->datt);
+        drop_att(&p, a->datt);
+        a->kern->softmax_rows_bwd(a->datt, a->att, heads * T, T, T);                             /* datt holds dlogits from here on */
+        if (a->encoder->bias && a->trained) {
+            struct lab_call one = bias_call(&p);
+            one.g = a->grad[layer];
+            zero(a->dbias, a->H * square);
+            for (int b = 0; b < p.count; b++)
+                for (size_t i = 0; i < a->H * square; i++) a->dbias[i] += a->datt[b * a->H * square + i];
+            a->encoder->bias_bwd(a->self, &one, a->dbias);
+        }
+        zero(a->dq_out, n);
+        zero(a->dk_out, n);
+        memcpy(a->dlogits, a->datt, heads * square * sizeof(real));                              /* ds: the logits' own share, then the hook's */
+        if (a->encoder->logits) a->encoder->logits_bwd(a->self, &c, a->q_out, a->k_out, a->s, a->datt, a->dq_out, a->dk_out, a->dlogits);
+        for (int h = 0; h < heads; h++) {
+            long at = (long)h * T * a->dh;
+            gemm(0, 0, T, a->dh, T, c.scale, a->dlogits + h * square, T, a->k_out + at, a->dh, 1, a->dq_out + at, a->dh);
+            gemm(1, 0, T, a->dh, T, c.scale, a->dlogits + h * square, T, a->q_out + at, a->dh, 1, a->dk_out + at, a->dh);
+        }
+        if (a->encoder->qk) turn_bwd(&p, dqkv);
+        else {
+            scatter(dqkv_chunk, a->dq_out, 3 * a->d, p.count, a->H, T, a->dh);
+            scatter(dqkv_chunk + a->d, a->dk_out, 3 * a->d, p.count, a->H, T, a->dh);
+        }
+        scatter(dqkv_chunk + 2 * a->d, a->dv, 3 * a->d, p.count, a->H, T, a->dh);
+    }
+}
+
+void attn_fwd(struct attn *a, real *out, real *lse, const real *qkv, const struct model_batch *batch, int layer, int train, uint32_t step)
+{
+    if (general(a)) general_fwd(a, out, qkv, batch, layer, train, step);
+    else fused_fwd(a, out, lse, qkv, batch, layer, train, step);
+}
+
+void attn_bwd(struct attn *a, real *dqkv, const real *dout, const real *out, const real *lse, const real *qkv,
+              const struct model_batch *batch, int layer, uint32_t step)
+{
+    if (general(a)) general_bwd(a, dqkv, dout, qkv, batch, layer, step);
+    else fused_bwd(a, dqkv, dout, out, lse, qkv, batch, layer, step);
+}

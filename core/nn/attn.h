@@ -1,0 +1,47 @@
+/* attn -- multi-head attention with the encoder's hooks, forward and backward.
+ *
+ * The fused path (embed, qk and bias hooks) works on tiles of 64 x 64 logits and keeps only the
+ * logarithm of each row's sum, so its memory grows with T.  Encoders with a logits or value hook take
+ * the general path, which holds all logits of a few sequences and grows with T*T.  Both recompute in the
+ * backward pass rather than store.
+ */
+#ifndef LAB_NN_ATTN_H
+#define LAB_NN_ATTN_H
+#include "base/mem.h"
+#include "nn/kern.h"
+#include "nn/model.h"
+
+enum { ATTN_PARAMS = 16 };           /* parameters of an encoder, at most */
+
+struct attn {
+    const struct kern *kern;
+    const struct lab_encoder *encoder;
+    const void *self;
+    int32_t H, dh, d, causal, layers;
+    uint64_t seed;
+    double dropout;
+    int trained;                     /* some parameter of the encoder has a gradient */
+    const lab_real *(*param)[ATTN_PARAMS];       /* [layers] */
+    lab_real *(*grad)[ATTN_PARAMS];              /* [layers], NULL where frozen */
+    /* workspace, for a few sequences at a time */
+    lab_real *q, *k, *q_out, *k_out, *dq, *dk, *dq_out, *dk_out;     /* [chunk,H,T,dh] */
+    lab_real *bias, *bias_t, *dbias, *dbias_t;   /* [H, tile, tile] as the hook sees it, and transposed */
+    lab_real *max, *sum, *acc;                   /* running softmax of a row of tiles: [chunk,H,tile(,dh)] */
+    lab_real *s, *logits, *att, *datt, *o;       /* general path: [chunk,H,T,T]; o [chunk,H,T,dh] */
+    lab_real *v, *dv, *dlogits;                  /* general path */
+    lab_real *tile;                              /* the kernels' scratch */
+    void *hook_save[5], *hook_scratch;           /* save by enum lab_hook: each lives until that hook's backward */
+};
+
+/* Takes the workspace from the arena for every batch with B <= batch, B*T <= tokens and T <= longest. */
+void attn_plan(struct attn *, struct arena *, int batch, int tokens, int longest, int train);
+
+/* out [B,T,d] from qkv [B,T,3d] (queries, keys, values; biases added).  lse [B,H,T] is kept for the backward; NULL: none follows. */
+void attn_fwd(struct attn *, lab_real *out, lab_real *lse, const lab_real *qkv, const struct model_batch *, int layer, int train, uint32_t step);
+/* dqkv [B,T,3d] overwritten; the encoder's gradients are added to.  general path: lse unused. */
+void attn_bwd(struct attn *, lab_real *dqkv, const lab_real *dout, const lab_real *out, const lab_real *lse, const lab_real *qkv,
+              const struct model_batch *, int layer, uint32_t step);
+
+/* A call as a hook (enum lab_hook) sees it, for `count` sequences from `first`; embed's layer is -1. */
+struct lab_call attn_call(const struct attn *, const struct model_batch *, int hook, int first, int count, int layer, int train, uint32_t step);
+#endif

@@ -1,0 +1,598 @@
+/* sched -- see sched.h.
+ *
+ * One loop: start what is missing while there is room, wait for anything to happen, take
+ * what the workers sent, commit.  Records are gathered in memory and entered about every
+ * second in one short transaction, so that other programs get at the database in between.
+ * Each run is looked up again just before it starts: another `lab run` may have done it.
+ */
+#include "run/sched.h"
+#include <math.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/mem.h"
+#include "exp/env.h"
+#include "exp/work.h"
+#include "run/progress.h"
+#include "run/signals.h"
+#include "run/worker.h"
+
+enum { COMMIT_RECORDS = 1000, TICK_MS = 250, STOP_S = 10 };
+#define SECOND_NS INT64_C(1000000000)
+
+struct ceiling_job { size_t run; struct option_list lengths; };  /* any run of the task: it tells the task's options */
+
+struct desk {                        /* a worker and what it has told so far */
+    int busy;
+    struct worker worker;
+    enum work_kind kind;
+    size_t run;                      /* of the sweep */
+    const char *key;                 /* of that run */
+    int64_t attempt_id;
+    struct record *record; size_t n, cap;            /* not in the database yet */
+    int started, done, stopped, failed;              /* which of these records arrived; failed: reason is set */
+    char reason[512], result[HASH_HEX];
+    int64_t active_ns, begun_ns, step;
+};
+struct sched {
+    struct store *store;
+    const struct sweep *sweep;
+    const struct sched_options *options;
+    struct sched_report *report;
+    int64_t *run_id;                 /* of each run of the sweep */
+    unsigned char *trains;           /* of each run: is it to be trained? */
+    struct ceiling_job *ceiling; size_t n_ceiling, cap_ceiling, next_ceiling;
+    size_t next_run;
+    struct desk *desk; int n_desk;
+    struct pollfd *poll;
+    struct signals signals;
+    int stopping;                    /* the signal that the user sent, 0 = none */
+    int64_t committed_ns;
+    struct progress progress;
+    double steps;                    /* of runs that have ended */
+};
+
+/* ---- what a run needs ---- */
+
+/* FOLDER-OF-DATABASE/KIND/KEY16SUFFIX: sixteen digits are unique, and short enough for every file system. */
+static void path_beside(struct str *out, const struct store *store, const char *kind, const char *key, const char *suffix)
+{
+    const char *db = store_path(store), *slash = strrchr(db, '/');
+    str_addn(out, db, slash ? (size_t)(slash - db) + 1 : 0);
+    str_printf(out, "%s/%.16s%s", kind, key, suffix);
+}
+
+static int has_weights(const struct store *store, const struct run_config *config)
+{
+    struct str path = { 0 };
+    path_beside(&path, store, "weights", config->key, ".safetensors");
+    int has = !path.failed && access(path.text, R_OK) == 0;
+    str_free(&path);
+    return has;
+}
+
+int sched_need(struct store *store, const struct run_config *config, enum sched_need *need, struct option_list *lengths,
+               struct lab_err *err)
+{
+    struct store_status status = { .state = STORE_PENDING };
+    *need = SCHED_TRAIN;
+    *lengths = config->eval.lengths;
+    if (store && store_run_status(store, config->key, &status, err) != 0) return -1;
+    if (status.state != STORE_DONE) return 0;
+    lengths->n = 0;
+    for (int i = 0; i < config->eval.lengths.n; i++) {
+        int has = 0, length = config->eval.lengths.v[i];
+        if (store_has_eval(store, config->key, length, config->eval.sequences, &has, err) != 0) return -1;
+        if (!has) lengths->v[lengths->n++] = length;
+    }
+    *need = lengths->n ? SCHED_EVALUATE : SCHED_NOTHING;
+    if (lengths->n && !has_weights(store, config)) {
+        *need = SCHED_TRAIN;         /* what was trained is gone: all of it again */
+        *lengths = config->eval.lengths;
+    }
+    return 0;
+}
+
+/* ---- the plan ---- */
+
+static int enter_run(struct sched *s, int64_t sweep_id, size_t i, struct lab_err *err)
+{
+    const struct run_config *c = &s->sweep->run[i].config;
+    struct model_setup setup;
+    size_t parameters;
+    config_model_setup(c, &setup);
+    if (model_count(&setup, &parameters, err) != 0) return -1;
+    struct store_run run = { .key = c->key, .encoder = c->encoder->name, .task = c->task->name, .variant = c->variant,
+                             .task_key = c->task_key, .config = c->json, .seed = c->seed, .parameters = (int64_t)parameters,
+                             .chance = c->task_info.chance };
+    if (store_put_run(s->store, &run, &s->run_id[i], err) != 0) return -1;
+    return store_put_cell(s->store, sweep_id, (int64_t)i, s->run_id[i], s->sweep->run[i].label, err);
+}
+
+static int enter_plan(struct sched *s, struct lab_err *err)
+{
+    const struct sweep *sweep = s->sweep;
+    int64_t sweep_id;
+    if (store_begin(s->store, err) != 0) return -1;
+    if (store_put_sweep(s->store, sweep->conf->sha256, sweep->name, sweep->question, sweep->conf->path, sweep->conf->text,
+                        &sweep_id, err) != 0) return -1;
+    for (size_t i = 0; i < sweep->n; i++) if (enter_run(s, sweep_id, i, err) != 0) return -1;
+    return store_commit(s->store, err);
+}
+
+/* For the time left alone: each run is looked up again when its turn comes. */
+static int plan_runs(struct sched *s, struct lab_err *err)
+{
+    for (size_t i = 0; i < s->sweep->n; i++) {
+        const struct run_config *c = &s->sweep->run[i].config;
+        struct store_status status;
+        struct option_list lengths;
+        enum sched_need need;
+        if (store_run_status(s->store, c->key, &status, err) != 0 || sched_need(s->store, c, &need, &lengths, err) != 0) return -1;
+        s->trains[i] = need == SCHED_TRAIN && (status.state != STORE_FAILED || s->options->retry_failed);
+    }
+    return 0;
+}
+
+static int contains(const struct option_list *list, int32_t value)
+{
+    for (int i = 0; i < list->n; i++) if (list->v[i] == value) return 1;
+    return 0;
+}
+
+static struct ceiling_job *ceiling_job(struct sched *s, size_t run, struct lab_err *err)
+{
+    for (size_t i = 0; i < s->n_ceiling; i++)
+        if (!strcmp(s->sweep->run[s->ceiling[i].run].config.task_key, s->sweep->run[run].config.task_key)) return &s->ceiling[i];
+    if (mem_grow(&s->ceiling, &s->cap_ceiling, s->n_ceiling + 1, sizeof *s->ceiling, err) != 0) return NULL;
+    s->ceiling[s->n_ceiling] = (struct ceiling_job){ .run = run };
+    return &s->ceiling[s->n_ceiling++];
+}
+
+/* Order-blind ceilings make sense where order alone tells the answer, and for models that see the whole sequence. */
+static int plan_ceilings(struct sched *s, struct lab_err *err)
+{
+    for (size_t r = 0; r < s->sweep->n; r++) {
+        const struct run_config *c = &s->sweep->run[r].config;
+        if (!(c->task->flags & LAB_TASK_EXCHANGEABLE) || c->model.causal) continue;
+        struct ceiling_job *job = ceiling_job(s, r, err);
+        if (!job) return -1;
+        for (int i = 0; i < c->eval.lengths.n; i++) {
+            int found = 0, length = c->eval.lengths.v[i];
+            double value, error;
+            if (contains(&job->lengths, length) || job->lengths.n == OPTION_LIST_MAX) continue;
+            if (store_ceiling(s->store, c->task_key, length, &found, &value, &error, err) != 0) return -1;
+            if (!found) job->lengths.v[job->lengths.n++] = length;
+        }
+    }
+    return 0;
+}
+
+/* ---- starting ---- */
+
+static const struct run_config *config_of(const struct sched *s, const struct desk *d) { return &s->sweep->run[d->run].config; }
+
+static void describe(const struct sched *s, size_t run, char *out, size_t size)
+{
+    const struct sweep_run *r = &s->sweep->run[run];
+    snprintf(out, size, "%s %s seed %lld%s%s", r->config.task->name, r->config.encoder->name, (long long)r->config.seed,
+             *r->label ? " " : "", r->label);
+}
+
+static struct desk *free_desk(struct sched *s)
+{
+    for (int i = 0; i < s->n_desk; i++) if (!s->desk[i].busy) return &s->desk[i];
+    return NULL;
+}
+
+static void clear_desk(struct desk *d, enum work_kind kind, size_t run, const char *key)
+{
+    d->kind = kind, d->run = run, d->key = key, d->attempt_id = 0, d->n = 0;
+    d->started = d->done = d->stopped = d->failed = 0;
+    d->reason[0] = d->result[0] = '\0';
+    d->active_ns = d->step = 0, d->begun_ns = clock_ns();
+}
+
+/* 0, or -1 with the reason why the worker did not start. */
+static int start_worker(struct sched *s, struct desk *d, const struct option_list *lengths, struct lab_err *err)
+{
+    const char *log_key = d->kind == WORK_CEILING ? config_of(s, d)->task_key : d->key;
+    struct str text = { 0 }, weights = { 0 }, log = { 0 };
+    path_beside(&weights, s->store, "weights", d->key, ".safetensors");
+    path_beside(&log, s->store, "logs", log_key, ".log");
+    work_write(&text, &(struct work_job){ d->kind, config_of(s, d), str_text(&weights), *lengths });
+    int rc = weights.failed || log.failed ? lab_fail(err, "out of memory for a worker's job")
+           : worker_start(&d->worker, s->options->program ? s->options->program : "/proc/self/exe", &text, log.text, err);
+    d->busy = rc == 0;
+    str_free(&text);
+    str_free(&weights);
+    str_free(&log);
+    return rc;
+}
+
+static int begin_attempt(struct sched *s, struct desk *d, struct lab_err *err)
+{
+    struct str json = { 0 };
+    int64_t env_id;
+    env_json(&json, config_of(s, d));
+    int rc = json.failed ? lab_fail(err, "out of memory for the provenance of a run") : store_put_env(s->store, json.text, &env_id, err);
+    /* Our own process id: as long as we live the attempt is looked after, whatever becomes of the worker. */
+    if (rc == 0) rc = store_attempt_begin(s->store, s->run_id[d->run], env_id, getpid(), &d->attempt_id, err);
+    str_free(&json);
+    return rc;
+}
+
+/* Why a run is not started although it may need something: 1, counted and told. */
+static int is_left_alone(struct sched *s, const struct store_status *status, const char *name)
+{
+    if (status->state == STORE_RUNNING) {
+        progress_note(&s->progress, "%s is being run by another process: left to it", name);
+        return s->report->interrupted++, 1;
+    }
+    if (status->state == STORE_FAILED && !s->options->retry_failed) {
+        progress_note(&s->progress, "FAILED before: %s: %s; --retry-failed tries it again", name, status->reason);
+        return s->report->failed++, 1;
+    }
+    return 0;
+}
+
+/* Looks a run up and begins the attempt it needs, if any.  Within a transaction. */
+static int claim(struct sched *s, struct desk *d, enum sched_need *need, struct option_list *lengths, struct lab_err *err)
+{
+    struct store_status status;
+    char name[160];
+    *need = SCHED_NOTHING;
+    describe(s, d->run, name, sizeof name);
+    if (store_run_status(s->store, d->key, &status, err) != 0) return -1;
+    if (is_left_alone(s, &status, name)) return 0;
+    if (sched_need(s->store, config_of(s, d), need, lengths, err) != 0) return -1;
+    d->attempt_id = status.attempt_id;               /* where later evaluations go */
+    if (*need == SCHED_NOTHING) s->report->already++;
+    if (*need != SCHED_TRAIN) return 0;
+    if (status.state == STORE_DONE) {
+        progress_note(&s->progress, "%s lacks an evaluation and its weights are gone: it is trained again", name);
+        if (store_supersede(s->store, status.attempt_id, err) != 0) return -1;
+    }
+    return begin_attempt(s, d, err);
+}
+
+static int end_attempt(struct sched *s, struct desk *d, const char *status, int exit_code, int term_signal, struct lab_err *err)
+{
+    int done = !strcmp(status, "done");
+    struct store_end end = { .status = status, .reason = done ? NULL : d->reason, .result_sha256 = *d->result ? d->result : NULL,
+                             .active_ns = d->active_ns ? d->active_ns : clock_ns() - d->begun_ns,
+                             .last_step = done ? config_of(s, d)->train.steps : d->step,
+                             .exit_code = exit_code, .term_signal = term_signal };
+    return store_attempt_end(s->store, d->attempt_id, &end, err);
+}
+
+static int start_run(struct sched *s, struct desk *d, size_t run, struct lab_err *err)
+{
+    enum sched_need need;
+    struct option_list lengths;
+    struct lab_err why;
+    clear_desk(d, WORK_TRAIN, run, s->sweep->run[run].config.key);
+    if (store_begin(s->store, err) != 0 || claim(s, d, &need, &lengths, err) != 0 || store_commit(s->store, err) != 0) return -1;
+    if (need == SCHED_NOTHING) return 0;
+    d->kind = need == SCHED_TRAIN ? WORK_TRAIN : WORK_EVALUATE;
+    if (start_worker(s, d, &lengths, &why) == 0) return 0;
+    /* No fault of the run: it is to be continued once there are processes and memory again. */
+    progress_note(&s->progress, "%s", why.msg);
+    memcpy(d->reason, why.msg, sizeof d->reason);
+    s->report->interrupted++;
+    return need == SCHED_TRAIN ? end_attempt(s, d, "interrupted", -1, 0, err) : 0;
+}
+
+static void start_ceiling(struct sched *s, struct desk *d, const struct ceiling_job *job)
+{
+    struct lab_err why;
+    if (!job->lengths.n) return;                     /* all in the database */
+    clear_desk(d, WORK_CEILING, job->run, s->sweep->run[job->run].config.key);
+    if (start_worker(s, d, &job->lengths, &why) != 0) progress_note(&s->progress, "%s", why.msg);
+}
+
+static int start_what_fits(struct sched *s, struct lab_err *err)
+{
+    struct desk *d;
+    while (!s->stopping && (d = free_desk(s))) {
+        if (s->next_ceiling < s->n_ceiling) start_ceiling(s, d, &s->ceiling[s->next_ceiling++]);
+        else if (s->next_run == s->sweep->n) return 0;
+        else if (start_run(s, d, s->next_run++, err) != 0) return -1;
+    }
+    return 0;
+}
+
+/* ---- what workers send ---- */
+
+/* Would the database take it?  A worker whose memory a plugin has damaged must not end the sweep. */
+static int is_plausible(const struct desk *d, const struct record *r)
+{
+    int counts = r->n_tok > 0 && r->n_tok_ok >= 0 && r->n_tok_ok <= r->n_tok && r->length > 0 && r->step >= 0;
+    if ((d->kind == WORK_CEILING) != (r->type == RECORD_CEILING)) return 0;
+    switch (r->type) {
+    case RECORD_METRIC: case RECORD_ARTIFACT: return 1;
+    case RECORD_EVAL: return counts && r->n > 0 && r->n_exact >= 0 && r->n_exact <= r->n;
+    case RECORD_EVAL_POSITION: return counts && r->position >= 0;
+    case RECORD_UNTRAINED: return r->position >= 0 && r->n > 0 && r->n <= r->length - r->position;
+    case RECORD_CEILING: return r->length > 0 && r->n > 0 && isfinite(r->value) && isfinite(r->error);
+    default: return 0;
+    }
+}
+
+/* Text from a plugin may hold anything, and may have been cut within a character. */
+static void take_reason(struct desk *d, const char *text)
+{
+    size_t n = strlen(text);
+    memcpy(d->reason, text, n + 1);
+    for (size_t at = 0; (at += str_utf8(text + at, n - at)) < n; at++) d->reason[at] = '?';
+    d->failed = 1;
+}
+
+static int take(void *ctx, const struct record *r, struct lab_err *err)
+{
+    struct desk *d = ctx;
+    if (r->type == RECORD_START) {
+        if (d->started || strcmp(r->sha256, d->key))
+            return lab_fail(err, "the worker took up run %.16s, its job was %.16s", r->sha256, d->key);
+        return d->started = 1, 0;
+    }
+    if (r->type == RECORD_FAILED) return take_reason(d, r->text), 0;
+    if (r->type == RECORD_STOPPED) return d->stopped = 1, 0;
+    if (!d->started || d->done) return lab_fail(err, "the worker sent a result %s", d->done ? "after its end" : "before it named its run");
+    if (r->step > d->step) d->step = r->step;
+    if (r->type == RECORD_PROGRESS) return 0;
+    if (r->type == RECORD_DONE) {
+        memcpy(d->result, r->sha256, sizeof d->result);
+        d->active_ns = r->active_ns;
+        return d->done = 1, 0;
+    }
+    if (!is_plausible(d, r)) return lab_fail(err, "the worker sent a result that cannot be (record type %d)", (int)r->type);
+    if (mem_grow(&d->record, &d->cap, d->n + 1, sizeof *d->record, err) != 0) return -1;
+    d->record[d->n++] = *r;
+    return 0;
+}
+
+static void read_desk(struct desk *d)
+{
+    struct worker_sink sink = { take, d };
+    struct lab_err err;
+    worker_read_output(&d->worker);
+    if (d->failed || worker_read(&d->worker, &sink, &err) == 0) return;
+    take_reason(d, err.msg);                         /* whatever else it says is not believed */
+    worker_signal(&d->worker, SIGKILL);
+}
+
+/* ---- into the database ---- */
+
+static int enter_records(struct sched *s, struct desk *d, struct lab_err *err)
+{
+    const struct run_config *c = config_of(s, d);
+    for (size_t i = 0; i < d->n; i++) {
+        const struct record *r = &d->record[i];
+        int rc = r->type == RECORD_CEILING ? store_put_ceiling(s->store, c->task_key, c->task->name, r, err)
+                                           : store_put_record(s->store, d->attempt_id, r, err);
+        if (rc != 0) return -1;
+    }
+    d->n = 0;
+    return 0;
+}
+
+/* A later evaluation joins a run that is done, so it is entered whole or not at all, when its worker has ended. */
+static int is_due(const struct desk *d) { return d->busy && d->n && d->kind != WORK_EVALUATE; }
+
+static int commit_if_time(struct sched *s, struct lab_err *err)
+{
+    size_t due = 0;
+    for (int i = 0; i < s->n_desk; i++) if (is_due(&s->desk[i])) due += s->desk[i].n;
+    if (!due || (due < COMMIT_RECORDS && clock_ns() - s->committed_ns < SECOND_NS)) return 0;
+    s->committed_ns = clock_ns();
+    if (store_begin(s->store, err) != 0) return -1;
+    for (int i = 0; i < s->n_desk; i++) if (is_due(&s->desk[i]) && enter_records(s, &s->desk[i], err) != 0) return -1;
+    return store_commit(s->store, err);
+}
+
+/* ---- the end of a worker ---- */
+
+enum verdict { DONE, FAILED, INTERRUPTED };
+static const char *const verdict_status[] = { "done", "failed", "interrupted" };
+
+static enum verdict judge(const struct sched *s, struct desk *d)
+{
+    const struct worker *w = &d->worker;
+    char end[160];
+    if (d->failed) return FAILED;
+    if (d->done && WIFEXITED(w->status) && WEXITSTATUS(w->status) == 0 && !w->n_in) return DONE;
+    if (d->stopped || (s->stopping && WIFSIGNALED(w->status))) {
+        snprintf(d->reason, sizeof d->reason, "%s%s", s->stopping ? "SIG" : "stopped", s->stopping ? sigabbrev_np(s->stopping) : "");
+        return INTERRUPTED;
+    }
+    worker_describe(w, end, sizeof end);
+    const char *when = d->done ? " after its result" : w->n_in ? " in the middle of a record" :
+                       WIFEXITED(w->status) ? " without a result" : "";
+    int is_kill = WIFSIGNALED(w->status) && WTERMSIG(w->status) == SIGKILL;
+    snprintf(d->reason, sizeof d->reason, "%s%s%s", end, when, is_kill ? "; the system does that when memory runs out" : "");
+    return FAILED;
+}
+
+static void tell(struct sched *s, const struct desk *d, enum verdict verdict)
+{
+    char name[160];
+    struct sched_report *report = s->report;
+    int *const count[] = { &report->done, &report->failed, &report->interrupted };
+    describe(s, d->run, name, sizeof name);
+    if (d->kind != WORK_CEILING) ++*count[verdict];
+    if (verdict != FAILED) return;
+    const char *what = d->kind == WORK_CEILING ? "no order-blind ceiling" : d->kind == WORK_EVALUATE ? "FAILED evaluation" : "FAILED";
+    progress_note(&s->progress, "%s: %s: %s%s%s", what, name, d->reason, d->worker.logged ? "; it printed: " : "",
+                  d->worker.logged ? d->worker.log_path : "");
+}
+
+static int end_desk(struct sched *s, struct desk *d, struct lab_err *err)
+{
+    read_desk(d);                                    /* the last of it */
+    enum verdict verdict = judge(s, d);
+    int status = d->worker.status, keep = d->kind != WORK_EVALUATE || verdict == DONE;
+    if (store_begin(s->store, err) != 0 || (keep && enter_records(s, d, err) != 0)) return -1;
+    if (d->kind == WORK_TRAIN && end_attempt(s, d, verdict_status[verdict], WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+                                             WIFSIGNALED(status) ? WTERMSIG(status) : 0, err) != 0) return -1;
+    if (store_commit(s->store, err) != 0) return -1;
+    tell(s, d, verdict);
+    if (d->kind == WORK_TRAIN) s->steps += (double)d->step;
+    worker_close(&d->worker);
+    d->busy = 0;
+    return 0;
+}
+
+/* ---- the loop ---- */
+
+static int n_busy(const struct sched *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_desk; i++) n += s->desk[i].busy;
+    return n;
+}
+
+static struct progress_now progress_now(const struct sched *s)
+{
+    struct progress_now now = { s->report->total, s->report->already + s->report->done, s->report->failed, s->steps, 0 };
+    for (int i = 0; i < s->n_desk; i++) {
+        const struct desk *d = &s->desk[i];
+        if (!d->busy || d->kind != WORK_TRAIN) continue;
+        now.steps += (double)d->step;
+        now.steps_left += (double)(config_of(s, d)->train.steps - d->step);
+    }
+    for (size_t i = s->next_run; i < s->sweep->n; i++) if (s->trains[i]) now.steps_left += s->sweep->run[i].config.train.steps;
+    return now;
+}
+
+static void wait_for_news(struct sched *s)
+{
+    int n = 0;
+    s->poll[n++] = (struct pollfd){ .fd = s->signals.fd, .events = POLLIN };
+    for (int i = 0; i < s->n_desk; i++) {
+        if (!s->desk[i].busy) continue;
+        s->poll[n++] = (struct pollfd){ .fd = s->desk[i].worker.record_fd, .events = POLLIN };       /* -1 is passed over */
+        s->poll[n++] = (struct pollfd){ .fd = s->desk[i].worker.output_fd, .events = POLLIN };
+    }
+    poll(s->poll, (nfds_t)n, TICK_MS);
+}
+
+static void stop(struct sched *s, int signal)
+{
+    int at_once = s->stopping != 0;
+    if (at_once && signal == SIGHUP) return;         /* a terminal that closes may send several */
+    s->report->signals++;
+    if (!at_once) progress_note(&s->progress, "stopping: workers finish their step (again: at once)");
+    if (!at_once) s->stopping = signal;
+    for (int i = 0; i < s->n_desk; i++) {
+        if (!s->desk[i].busy) continue;
+        worker_signal(&s->desk[i].worker, at_once ? SIGKILL : SIGTERM);
+        s->desk[i].worker.kill_ns = clock_ns() + STOP_S * SECOND_NS;
+    }
+}
+
+static int look_around(struct sched *s, struct lab_err *err)
+{
+    int signal;
+    while ((signal = signals_next(&s->signals))) if (signal != SIGCHLD) stop(s, signal);
+    for (int i = 0; i < s->n_desk; i++) {
+        struct desk *d = &s->desk[i];
+        if (!d->busy) continue;
+        read_desk(d);
+        if (d->worker.kill_ns && clock_ns() > d->worker.kill_ns) worker_signal(&d->worker, SIGKILL);
+        if (worker_reap(&d->worker) && end_desk(s, d, err) != 0) return -1;
+    }
+    return commit_if_time(s, err);
+}
+
+static int loop(struct sched *s, struct lab_err *err)
+{
+    for (;;) {
+        if (start_what_fits(s, err) != 0) return -1;
+        if (!n_busy(s)) return 0;
+        wait_for_news(s);
+        if (look_around(s, err) != 0) return -1;
+        struct progress_now now = progress_now(s);
+        progress_show(&s->progress, &now);
+    }
+}
+
+/* The database has failed: nothing that workers still say can be kept. */
+static void end_all(struct sched *s)
+{
+    for (int i = 0; i < s->n_desk; i++) {
+        struct desk *d = &s->desk[i];
+        if (!d->busy) continue;
+        worker_signal(&d->worker, SIGKILL);
+        while (d->worker.pid && !worker_reap(&d->worker)) poll(NULL, 0, 10);
+        worker_close(&d->worker);
+        d->busy = 0;
+    }
+}
+
+/* ---- set-up ---- */
+
+static int count_cores(void)
+{
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+static int make_room(struct sched *s, struct lab_err *err)
+{
+    int jobs = s->options->jobs > 0 ? s->options->jobs : count_cores();
+    s->n_desk = jobs < SCHED_MAX_JOBS ? jobs : SCHED_MAX_JOBS;
+    s->desk = mem_alloc((size_t)s->n_desk * sizeof *s->desk, err);
+    s->poll = s->desk ? mem_alloc((size_t)(2 * s->n_desk + 1) * sizeof *s->poll, err) : NULL;
+    s->run_id = s->poll ? mem_alloc(s->sweep->n * sizeof *s->run_id, err) : NULL;
+    s->trains = s->run_id ? mem_alloc(s->sweep->n, err) : NULL;
+    return s->trains ? 0 : -1;
+}
+
+static void release(struct sched *s)
+{
+    for (int i = 0; s->desk && i < s->n_desk; i++) free(s->desk[i].record);
+    free(s->desk);
+    free(s->poll);
+    free(s->run_id);
+    free(s->trains);
+    free(s->ceiling);
+}
+
+static void make_weights_folder(const struct store *store)
+{
+    struct str path = { 0 };
+    path_beside(&path, store, "weights", "", "");
+    if (!path.failed) mkdir(path.text, 0777);        /* a worker that cannot write there says so */
+    str_free(&path);
+}
+
+int sched_run(struct store *store, const struct sweep *sweep, const struct sched_options *options, struct sched_report *report,
+              struct lab_err *err)
+{
+    struct sched s = { .store = store, .sweep = sweep, .options = options, .report = report };
+    int rc = -1;
+    *report = (struct sched_report){ .total = (int)sweep->n };
+    if (make_room(&s, err) != 0) goto out;
+    if (enter_plan(&s, err) != 0 || plan_runs(&s, err) != 0 || plan_ceilings(&s, err) != 0 || signals_open(&s.signals, err) != 0) goto out;
+    make_weights_folder(store);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);          /* the workers': one thread a run */
+    setenv("OMP_NUM_THREADS", "1", 1);
+    progress_start(&s.progress, options->quiet);
+    rc = loop(&s, err);
+    end_all(&s);
+    report->interrupted += (int)(sweep->n - s.next_run);
+    struct progress_now now = progress_now(&s);
+    progress_end(&s.progress, &now);
+    signals_close(&s.signals);
+out:
+    release(&s);
+    return rc;
+}

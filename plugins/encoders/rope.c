@@ -1,0 +1,108 @@
+/* rope -- turns pairs of coordinates of queries and keys by p w_k, w_k = base^(-2k/rotated), at position p, so that their
+ * product depends on the distance alone.  Values are never turned.
+ * Refuses an odd head size, and a fraction of the head in which there is no pair. */
+#include <math.h>
+#include "lab_plugin.h"
+
+enum { INTERLEAVED, HALF };
+struct rope { double base, fraction; int32_t pairs, rotated; };      /* rotated: coordinates of a head, even; set by init */
+
+static const struct lab_option options[] = {
+    LAB_ENUM(struct rope, pairs, "interleaved", "interleaved|half", "coordinates 2k and 2k+1 are a pair, or k and k + half"),
+    LAB_REAL(struct rope, base, "10000", 1, 1e12, "the slowest pair turns nearly this many times slower than the first"),
+    LAB_REAL(struct rope, fraction, "1", 0, 1, "part of each head that is turned, down to an even number of coordinates"),
+    LAB_OPTIONS_END };
+
+static int init(void *self, const struct lab_dims *d, struct lab_err *err)
+{
+    struct rope *r = self;
+    if (d->d_head % 2)
+        return lab_fail(err, "rope turns pairs, so a head must be even, but model.d_model / model.heads = %d / %d = %d: change one",
+                        d->d_model, d->n_head, d->d_head);
+    r->rotated = 2 * (int)(r->fraction * d->d_head / 2 + 1e-9);       /* 1e-9: 0.7 * 20 is 14 */
+    if (r->rotated == 0)
+        return lab_fail(err, "encoder.rope.fraction = %g of a head of %d (model.d_model / model.heads) holds no pair to turn: "
+                        "set at least %g", r->fraction, d->d_head, 2.0 / d->d_head);
+    return 0;
+}
+
+/* A table [2,T,dh] for queries and one for keys: see fill. */
+static size_t scratch_size(const void *self, const struct lab_call *c, int hook)
+{
+    (void)self, (void)hook;
+    return 2 * (size_t)(c->Tq + c->Tk) * c->dh * sizeof(lab_real);
+}
+
+/* Cosines [T,dh], then sines, such that turned_i = x_i cosine_i + x_partner sine_i: both of a pair have their own entries,
+ * the sign is in the sine, and an unturned coordinate has 1 and 0, so that turning interleaved pairs is one long loop. */
+static void fill(const struct rope *r, const int32_t *pos, int T, int dh, int direction, lab_real *table)
+{
+    lab_real *cosine = table, *sine = table + (size_t)T * dh;
+    int step = r->pairs == HALF ? 1 : 2, apart = r->pairs == HALF ? r->rotated / 2 : 1;
+    for (int i = 0; i < T * dh; i++) cosine[i] = 1, sine[i] = 0;
+    for (int k = 0; k < r->rotated / 2; k++) {
+        double speed = direction * pow(r->base, -2.0 * k / r->rotated);
+        for (int t = 0; t < T; t++) {
+            int a = t * dh + k * step, b = a + apart;
+            cosine[a] = cosine[b] = (lab_real)cos(pos[t] * speed);
+            sine[a] = -(sine[b] = (lab_real)sin(pos[t] * speed));
+        }
+    }
+}
+
+/* One head, n = T dh numbers, in blocks of `half` first partners, `half` second ones, and what is not turned; add: to out,
+ * not over it.  Inlined with its constants, the interleaved case vectorises as well as the other. */
+static inline void turn(int n, int block, int half, int add, const lab_real *restrict cosine, const lab_real *restrict sine,
+                        const lab_real *restrict x, lab_real *restrict out)
+{
+    for (int start = 0; start < n; start += block) {
+        for (int i = start, j = start + half; i < start + half; i++, j++) {
+            lab_real a = x[i] * cosine[i] + x[j] * sine[i], b = x[j] * cosine[j] + x[i] * sine[j];
+            out[i] = add ? out[i] + a : a;
+            out[j] = add ? out[j] + b : b;
+        }
+        for (int i = start + 2 * half; i < start + block; i++) out[i] = add ? out[i] + x[i] : x[i];
+    }
+}
+
+/* All heads of sequence b of one tensor [B,H,T,dh]. */
+static void turn_heads(const struct rope *r, const struct lab_call *c, int b, int T, int add, const lab_real *table,
+                       const lab_real *x, lab_real *out)
+{
+    int n = T * c->dh;
+    for (size_t at = (size_t)b * c->H * n, end = at + (size_t)c->H * n; at < end; at += n)
+        if (r->pairs == HALF) turn(n, c->dh, r->rotated / 2, add, table, table + n, x + at, out + at);
+        else turn(n, 2, 1, add, table, table + n, x + at, out + at);
+}
+
+static void turn_both(const struct rope *r, const struct lab_call *c, int direction, int add, const lab_real *q, const lab_real *k,
+                      lab_real *q_out, lab_real *k_out)
+{
+    int alike = c->pos_q == c->pos_k && c->stride_q == c->stride_k && c->Tq == c->Tk;    /* self-attention: one table for both */
+    lab_real *table_q = c->scratch, *table_k = alike ? table_q : table_q + 2 * (size_t)c->Tq * c->dh;
+    for (int b = 0; b < c->B; b++) {
+        if (b == 0 || c->stride_q) fill(r, c->pos_q + (size_t)b * c->stride_q, c->Tq, c->dh, direction, table_q);
+        if (!alike && (b == 0 || c->stride_k)) fill(r, c->pos_k + (size_t)b * c->stride_k, c->Tk, c->dh, direction, table_k);
+        turn_heads(r, c, b, c->Tq, add, table_q, q, q_out);
+        turn_heads(r, c, b, c->Tk, add, table_k, k, k_out);
+    }
+}
+static void qk(const void *self, const struct lab_call *c, const lab_real *q, const lab_real *k, lab_real *q_out, lab_real *k_out)
+{
+    turn_both(self, c, 1, 0, q, k, q_out, k_out);
+}
+/* q_out = R q and R is a rotation, so dq += R^T dq_out: turn back. */
+static void qk_bwd(const void *self, const struct lab_call *c, const lab_real *q, const lab_real *k,
+                   const lab_real *dq_out, const lab_real *dk_out, lab_real *dq, lab_real *dk)
+{
+    (void)q, (void)k;
+    turn_both(self, c, -1, 1, dq_out, dk_out, dq, dk);
+}
+
+static const struct lab_encoder rope = { .size = sizeof rope, .flags = LAB_E_SHIFT_INVARIANT, .name = "rope",
+    .summary = "queries and keys turned by their positions",
+    .cite = "Su et al. 2021, RoFormer: Enhanced Transformer with Rotary Position Embedding, arXiv 2104.09864",
+    .self_size = sizeof(struct rope), .options = options, .init = init, .scratch_size = scratch_size,
+    .qk = qk, .qk_bwd = qk_bwd };
+static const struct lab_encoder *const list[] = { &rope, NULL };
+LAB_PLUGIN(rope, .version = "1", .license = "MIT", .encoders = list);

@@ -1,0 +1,44 @@
+/* shift -- the target at i is the input at (i - by) mod length: the first targets are the last tokens.
+ * Example n is a pure function of (options, seed, split, n, length). */
+#include "lab_task.h"
+
+enum { LONGEST = 100000 };
+struct shift { int32_t vocab, by; };
+
+static const struct lab_option options[] = {
+    LAB_INT(struct shift, vocab, "10", 2, 1000, "different tokens, drawn uniformly"),
+    LAB_INT(struct shift, by, "1", -1000, 1000, "places to the right; negative: to the left"),
+    LAB_OPTIONS_END };
+
+static int init(void *self, struct lab_task_info *info, struct lab_err *err)
+{
+    int vocab = ((const struct shift *)self)->vocab;
+    (void)err;
+    *info = (struct lab_task_info){ .size = info->size, .vocab_in = vocab, .vocab_out = vocab, .min_len = 1, .max_len = LONGEST,
+                                    .max_slice = 1, .version = 1, .chance = 1.0 / vocab };
+    return 0;
+}
+
+static int solve(const void *self, int len, struct lab_example *e)
+{
+    int from = (len - ((const struct shift *)self)->by % len) % len;
+    for (int i = 0; i < len; i++, from = from + 1 == len ? 0 : from + 1) e->target[i] = e->in[from];
+    return 0;
+}
+
+/* The high half of n goes where seeds below 2^32 leave zeros, so that no two examples share a stream. */
+static int sample(const void *self, uint64_t seed, int split, int64_t n, int len, struct lab_example *e, struct lab_err *err)
+{
+    if (len < 1 || len > LONGEST) return lab_fail(err, "shift: length %d is not in 1..%d", len, LONGEST);
+    struct lab_rng r = lab_rng_at(seed ^ ((uint64_t)n >> 32 << 32), (uint32_t)split, (uint32_t)n, (uint32_t)len);
+    uint32_t vocab = (uint32_t)((const struct shift *)self)->vocab;
+    for (int i = 0; i < len; i++) e->in[i] = (int32_t)lab_rng_below(&r, vocab);
+    e->prompt = e->slice = 0;
+    return solve(self, len, e);
+}
+
+static const struct lab_task shift = { .size = sizeof shift, .flags = LAB_TASK_EXCHANGEABLE, .name = "shift",
+    .summary = "the input moved to the right, in a circle", .self_size = sizeof(struct shift), .options = options,
+    .init = init, .sample = sample, .solve = solve };
+static const struct lab_task *const list[] = { &shift, NULL };
+LAB_PLUGIN(shift, .version = "1", .license = "MIT", .tasks = list);

@@ -1,0 +1,629 @@
+/* test_sched -- the supervisor with real child processes: this program, as `work`, plays workers by script.
+ *
+ * The script of a run stands where its settings would.  What sched entered is read back by SQL.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include "base/str.h"
+#include "run/sched.h"
+
+/* ---- the worker ---- */
+
+static struct { const char *kind, *key, *lengths, *script; } job;
+
+static void send_record(struct record r)
+{
+    unsigned char frame[RECORD_FRAME_MAX];
+    size_t n = record_encode(&r, frame);
+    if (write(3, frame, n) != (ssize_t)n) _exit(99);
+}
+
+static void send_start(const char *key)
+{
+    struct record r = { .type = RECORD_START };
+    snprintf(r.sha256, sizeof r.sha256, "%s", key);
+    send_record(r);
+}
+
+static void send_done(void)
+{
+    struct record r = { .type = RECORD_DONE, .active_ns = 5000000 };
+    memset(r.sha256, 'd', HASH_HEX - 1);
+    send_record(r);
+}
+
+static void send_eval(int64_t length)
+{
+    struct record r = { .type = RECORD_EVAL, .split = "test", .step = 10, .length = length, .n = 100, .n_exact = 50,
+                        .n_tok = 100 * length, .n_tok_ok = 70 * length, .value = 0.5 };
+    memset(r.sha256, 'e', HASH_HEX - 1);
+    send_record(r);
+    send_record((struct record){ .type = RECORD_EVAL_POSITION, .split = "test", .step = 10, .length = length, .n_tok = 100, .n_tok_ok = 70 });
+}
+
+static void send_evals(void)
+{
+    for (const char *p = job.lengths; *p; p += strspn(p, ", ")) {
+        char *end;
+        send_eval(strtol(p, &end, 10));
+        p = end;
+    }
+}
+
+static void train_all(void)
+{
+    for (int step = 1; step <= 10; step++)
+        send_record((struct record){ .type = RECORD_METRIC, .name = "loss", .step = step, .value = 1.0 / step });
+    send_evals();
+    send_done();
+}
+
+static void on_term(int signal)
+{
+    (void)signal;
+    send_record((struct record){ .type = RECORD_STOPPED });
+    _exit(75);
+}
+
+/* Reports what a worker must not have inherited. */
+static void check_inheritance(void)
+{
+    struct record r = { .type = RECORD_FAILED };
+    sigset_t blocked;
+    DIR *d = opendir("/proc/self/fd");
+    for (struct dirent *e; (e = readdir(d)); )
+        if (atoi(e->d_name) > 3 && atoi(e->d_name) != dirfd(d)) snprintf(r.text, sizeof r.text, "descriptor %s is open", e->d_name);
+    closedir(d);
+    sigprocmask(SIG_BLOCK, NULL, &blocked);
+    for (int s = 1; s < 32; s++) {
+        struct sigaction now;
+        if (sigismember(&blocked, s) == 1) snprintf(r.text, sizeof r.text, "signal %d is blocked", s);
+        int is_fault = s == SIGSEGV || s == SIGBUS || s == SIGFPE;                          /* sanitizers catch these from the start */
+        if (!is_fault && sigaction(s, NULL, &now) == 0 && now.sa_handler != SIG_DFL) snprintf(r.text, sizeof r.text, "signal %d is not at its default", s);
+    }
+    if (getpgrp() != getpid()) snprintf(r.text, sizeof r.text, "not in a process group of its own");
+    const char *threads = getenv("OPENBLAS_NUM_THREADS");
+    if (!threads || strcmp(threads, "1")) snprintf(r.text, sizeof r.text, "OPENBLAS_NUM_THREADS is not 1");
+    if (*r.text) send_record(r), _exit(1);
+    train_all();
+}
+
+static void do_done(void) { train_all(); }
+static void do_slow(void) { usleep(300000); train_all(); }
+static void do_crash(void) { send_eval(8); signal(SIGSEGV, SIG_DFL); raise(SIGSEGV); }      /* a sanitizer would catch it */
+static void do_exit3(void) { _exit(3); }
+static void do_exit0(void) { send_eval(8); }
+static void do_late(void) { train_all(); _exit(3); }
+static void do_nan(void) { send_record((struct record){ .type = RECORD_FAILED, .text = "loss is nan at step 7" }); _exit(1); }
+static void do_utf8(void) { send_record((struct record){ .type = RECORD_FAILED, .text = "caf\xc3\xa9 \xff cut \xc3" }); _exit(1); }
+static void do_garbage(void) { dprintf(3, "this is no record, but a plugin that prints to descriptor 3"); }
+static void do_twice(void) { train_all(); send_eval(8); }
+static void do_count(void)
+{
+    send_record((struct record){ .type = RECORD_EVAL, .split = "test", .step = 10, .length = 8, .n = 10, .n_exact = 11, .n_tok = 80 });
+    train_all();
+}
+static void do_torn(void)
+{
+    unsigned char frame[RECORD_FRAME_MAX];
+    size_t n = record_encode(&(struct record){ .type = RECORD_METRIC, .name = "loss", .step = 1 }, frame);
+    if (write(3, frame, n - 5) < 0) _exit(99);
+    raise(SIGKILL);
+}
+static void do_torn0(void)
+{
+    if (write(3, "LBR1", 4) < 0) _exit(99);
+    _exit(0);
+}
+static void do_chatty(void)
+{
+    static char text[65536];
+    memset(text, 'x', sizeof text);
+    for (int i = 0; i < 80; i++) if (write(i % 2 + 1, text, sizeof text) < 0) _exit(99);
+    train_all();
+}
+static void do_print(void) { printf("assertion failed in the plugin\n"); fflush(stdout); abort(); }
+static void do_many(void)
+{
+    for (int step = 1; step <= 30000; step++) send_record((struct record){ .type = RECORD_METRIC, .name = "loss", .step = step, .value = step });
+    train_all();
+}
+static void do_hang(void) { signal(SIGTERM, on_term); send_eval(8); for (;;) pause(); }
+static void do_deaf(void) { signal(SIGTERM, SIG_IGN); send_eval(8); for (;;) pause(); }
+static void do_child(void) { if (fork() == 0) for (;;) pause(); train_all(); }          /* leaves a process with open pipes behind */
+static void do_fds(void) { check_inheritance(); }
+
+static const struct { const char *name; void (*act)(void); } script[] = {
+    { "done", do_done }, { "slow", do_slow }, { "crash", do_crash }, { "exit3", do_exit3 }, { "exit0", do_exit0 }, { "late", do_late },
+    { "nan", do_nan }, { "utf8", do_utf8 }, { "garbage", do_garbage }, { "twice", do_twice }, { "count", do_count }, { "torn", do_torn },
+    { "torn0", do_torn0 }, { "chatty", do_chatty }, { "print", do_print }, { "many", do_many }, { "hang", do_hang }, { "deaf", do_deaf },
+    { "child", do_child }, { "fds", do_fds } };
+
+static int worker_main(void)
+{
+    static char text[65536];
+    const char *field[8], *p = text;
+    ssize_t n = read(0, text, sizeof text);
+    if (n <= 0) return 98;
+    for (int i = 0; i < 8; i++) field[i] = p, p += strlen(p) + 1;
+    if (p != text + n) return 97;
+    job.kind = field[1], job.key = field[2], job.lengths = field[6], job.script = field[7];
+    if (!strcmp(job.script, "liar")) return send_start("0000"), train_all(), 0;
+    if (!strcmp(job.script, "early")) return train_all(), 0;
+    send_start(job.key);
+    if (!strcmp(job.kind, "ceiling")) {
+        send_record((struct record){ .type = RECORD_CEILING, .length = 8, .n = 1000, .value = 0.317, .error = 0.001 });
+        send_record((struct record){ .type = RECORD_CEILING, .length = 12, .n = 1000, .value = 0.266, .error = 0.001 });
+        return send_done(), 0;
+    }
+    if (!strcmp(job.kind, "evaluate") && !strcmp(job.script, "half")) return send_eval(12), 5;      /* one of two lengths, then fails */
+    if (!strcmp(job.kind, "evaluate") || !strcmp(job.script, "half")) {
+        if (!strcmp(job.kind, "train")) return train_all(), 0;
+        return send_evals(), send_done(), 0;
+    }
+    for (size_t i = 0; i < sizeof script / sizeof *script; i++) if (!strcmp(script[i].name, job.script)) return script[i].act(), 0;
+    return 96;
+}
+
+/* ---- a world for sched ---- */
+
+enum { MOST = 32 };
+static struct lab_encoder encoder = { .size = sizeof encoder, .name = "none" };
+static struct lab_task task = { .size = sizeof task, .name = "reverse" };
+static const struct plugin_file file = { .path = (char *)"/nowhere/x.so" };
+static const struct conf conf = { .path = (char *)"test.ini", .text = (char *)"[experiment]\n", .length = 13,
+                                  .sha256 = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa" };
+struct world { char folder[64], db[96]; struct sweep sweep; struct sweep_run run[MOST]; struct store *store; };
+
+static void fill_config(struct run_config *c, const char *name, int seed)
+{
+    c->model = (struct model_options){ .d_model = 8, .heads = 1, .layers = 1, .d_ff = 8 };
+    c->train = (struct train_options){ .length = { 8, 8 }, .steps = 10, .batch = 4, .lr = 1e-3 };
+    c->eval = (struct eval_options){ .lengths = { 2, { 8, 12 } }, .sequences = 100 };
+    c->seed = seed;
+    c->encoder = &encoder, c->task = &task, c->encoder_file = c->task_file = &file;
+    c->task_info = (struct lab_task_info){ .size = sizeof c->task_info, .vocab_in = 10, .vocab_out = 10, .min_len = 1, .max_len = 64, .chance = 0.1 };
+    c->dims = (struct lab_dims){ .size = sizeof c->dims, .n_layer = 1, .n_head = 1, .d_model = 8, .d_head = 8, .train_len = 8, .max_len = 12, .max_pos = 12 };
+    hash_bytes(name, strlen(name), c->key);
+    hash_bytes("variant", 7, c->variant);
+    hash_bytes("task", 4, c->task_key);
+    c->json = (char *)"{\"seed\":0,\"train\":{\"length\":\"8\"}}";
+    c->settings = (char *)name;
+}
+
+static void open_store(struct world *w)
+{
+    struct lab_err err = { "" };
+    if (store_open(&w->store, w->db, STORE_WRITE, &err) != 0) fail_msg("%s", err.msg);
+}
+
+static void world_init(struct world *w, const char *const *name)
+{
+    *w = (struct world){ .folder = "/tmp/lab-sched-XXXXXX" };
+    assert_non_null(mkdtemp(w->folder));
+    snprintf(w->db, sizeof w->db, "%s/lab.db", w->folder);
+    w->sweep = (struct sweep){ .name = "test", .question = "?", .conf = &conf, .run = w->run };
+    for (; name[w->sweep.n]; w->sweep.n++) {
+        fill_config(&w->run[w->sweep.n].config, name[w->sweep.n], (int)w->sweep.n);
+        w->run[w->sweep.n].label = (char *)"";
+    }
+    open_store(w);
+}
+#define WORLD(w, ...) struct world w; world_init(&w, (const char *const[]){ __VA_ARGS__, NULL })
+
+static void world_end(struct world *w)
+{
+    char command[128];
+    store_close(w->store);
+    snprintf(command, sizeof command, "rm -rf %s", w->folder);
+    assert_int_equal(system(command), 0);
+}
+
+static struct sched_report run_sched(struct world *w, struct sched_options options)
+{
+    struct sched_report report;
+    struct lab_err err = { "" };
+    options.quiet = 1;
+    if (sched_run(w->store, &w->sweep, &options, &report, &err) != 0) fail_msg("%s", err.msg);
+    return report;
+}
+
+static void path_in(const struct world *w, int run, const char *folder, const char *suffix, char out[160])
+{
+    snprintf(out, 160, "%s/%s/%.16s%s", w->folder, folder, w->run[run].config.key, suffix);
+}
+
+static void touch_weights(const struct world *w, int run)
+{
+    char path[160];
+    path_in(w, run, "weights", ".safetensors", path);
+    int fd = open(path, O_CREAT | O_WRONLY, 0666);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+/* ---- reading back ---- */
+
+static int first_value(void *ctx, int n, const struct store_value *v)
+{
+    (void)n;
+    if (v->type == STORE_INTEGER) snprintf(ctx, 512, "%lld", (long long)v->integer);
+    else snprintf(ctx, 512, "%s", v->type == STORE_TEXT ? v->text : "NULL");
+    return 0;
+}
+
+static const char *ask(struct world *w, const char *sql, const char *arg)
+{
+    static char answer[512];
+    struct store_rows rows = { NULL, first_value, answer };
+    struct lab_err err = { "" };
+    strcpy(answer, "no row");
+    if (store_query(w->store, sql, &arg, arg ? 1 : 0, 0, &rows, &err) != 0) fail_msg("%s: %s", sql, err.msg);
+    return answer;
+}
+
+static const char *state_of(struct world *w, int run) { return ask(w, "SELECT state FROM runs WHERE run_key = ?1", w->run[run].config.key); }
+static const char *reason_of(struct world *w, int run) { return ask(w, "SELECT reason FROM runs WHERE run_key = ?1", w->run[run].config.key); }
+
+/* ---- tests ---- */
+
+static void a_sweep_is_done_once(void **state)
+{
+    (void)state;
+    WORLD(w, "done", "slow");
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 2 });
+    assert_int_equal(r.total, 2);
+    assert_int_equal(r.done, 2);
+    assert_int_equal(r.failed + r.interrupted + r.already, 0);
+    assert_string_equal(ask(&w, "SELECT count(*) FROM curves", NULL), "20");
+    assert_string_equal(ask(&w, "SELECT count(*) FROM results WHERE token_accuracy = 0.7 AND sequence_accuracy = 0.5", NULL), "4");
+    assert_string_equal(ask(&w, "SELECT count(*) FROM sweep_cell", NULL), "2");
+    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt WHERE active_ns = 5000000 AND last_step = 10 AND exit_code = 0", NULL), "2");
+    r = run_sched(&w, (struct sched_options){ .jobs = 2 });
+    assert_int_equal(r.already, 2);
+    assert_int_equal(r.done + r.failed + r.interrupted, 0);
+    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "2");
+    world_end(&w);
+}
+
+static const struct { const char *script, *reason; } broken[] = {
+    { "crash", "killed by signal 11 (Segmentation fault)" },
+    { "exit3", "exited with status 3 without a result" },
+    { "exit0", "exited with status 0 without a result" },
+    { "late", "exited with status 3 after its result" },
+    { "nan", "loss is nan at step 7" },
+    { "utf8", "caf\xc3\xa9 ? cut ?" },
+    { "garbage", "not a record: it starts with 73696874, expected 3152424c" },
+    { "twice", "the worker sent a result after its end" },
+    { "count", "the worker sent a result that cannot be (record type 4)" },
+    { "torn", "killed by signal 9 (Killed) in the middle of a record; the system does that when memory runs out" },
+    { "torn0", "exited with status 0 in the middle of a record" },
+    { "liar", "the worker took up run 0000, its job was " },
+    { "early", "the worker sent a result before it named its run" } };
+enum { N_BROKEN = sizeof broken / sizeof *broken };
+
+static void each_failure_costs_its_own_run(void **state)
+{
+    (void)state;
+    const char *name[N_BROKEN + 2] = { NULL };
+    for (int i = 0; i < N_BROKEN; i++) name[i] = broken[i].script;
+    name[N_BROKEN] = "done";
+    struct world w;
+    world_init(&w, name);
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 3 });
+    assert_int_equal(r.failed, N_BROKEN);
+    assert_int_equal(r.done, 1);
+    assert_int_equal(r.interrupted, 0);
+    for (int i = 0; i < N_BROKEN; i++) {
+        assert_string_equal(state_of(&w, i), "failed");
+        const char *reason = reason_of(&w, i);
+        if (strncmp(reason, broken[i].reason, strlen(broken[i].reason))) fail_msg("%s: reason is '%s', expected '%s'", name[i], reason, broken[i].reason);
+    }
+    assert_string_equal(state_of(&w, N_BROKEN), "done");
+    assert_string_equal(ask(&w, "SELECT count(*) FROM results", NULL), "2");                 /* nothing of the failed ones */
+    world_end(&w);
+}
+
+static void failed_runs_are_tried_again_on_demand(void **state)
+{
+    (void)state;
+    WORLD(w, "crash", "done");
+    run_sched(&w, (struct sched_options){ .jobs = 1 });
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 1 });
+    assert_int_equal(r.failed, 1);
+    assert_int_equal(r.already, 1);
+    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "2");
+    w.run[0].config.settings = (char *)"done";                                              /* the plugin has been mended */
+    r = run_sched(&w, (struct sched_options){ .jobs = 1, .retry_failed = 1 });
+    assert_int_equal(r.failed, 0);
+    assert_int_equal(r.done, 1);
+    assert_string_equal(state_of(&w, 0), "done");
+    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt WHERE status = 'failed'", NULL), "1");     /* the evidence stays */
+    world_end(&w);
+}
+
+static void finishing_order_does_not_matter(void **state)
+{
+    (void)state;
+    static const char sql[] = "SELECT group_concat(encoder || task || seed || length || token_accuracy || run_key, ';') FROM results";
+    char first[512];
+    WORLD(a, "slow", "done");
+    WORLD(b, "slow", "done");
+    run_sched(&a, (struct sched_options){ .jobs = 1 });
+    run_sched(&b, (struct sched_options){ .jobs = 2 });
+    strcpy(first, ask(&a, sql, NULL));
+    assert_true(strlen(first) > 100);
+    assert_string_equal(ask(&b, sql, NULL), first);
+    world_end(&a);
+    world_end(&b);
+}
+
+static void workers_inherit_nothing(void **state)
+{
+    (void)state;
+    int leak = open("/dev/null", O_RDONLY);                                                 /* not close-on-exec */
+    assert_true(dup2(leak, 57) == 57);
+    WORLD(w, "fds");
+    run_sched(&w, (struct sched_options){ .jobs = 1 });
+    assert_string_equal(reason_of(&w, 0), "NULL");
+    assert_string_equal(state_of(&w, 0), "done");
+    close(leak), close(57);
+    world_end(&w);
+}
+
+static void a_talkative_worker_does_not_fill_the_disk(void **state)
+{
+    (void)state;
+    char path[160];
+    struct stat s;
+    WORLD(w, "chatty", "done");
+    run_sched(&w, (struct sched_options){ .jobs = 1 });
+    path_in(&w, 0, "logs", ".log", path);
+    assert_int_equal(stat(path, &s), 0);
+    assert_in_range(s.st_size, 1 << 20, (1 << 20) + 100);
+    assert_string_equal(state_of(&w, 0), "done");
+    path_in(&w, 1, "logs", ".log", path);
+    assert_int_not_equal(stat(path, &s), 0);                                                 /* one that prints nothing has no log */
+    world_end(&w);
+}
+
+static void logs_are_of_the_last_attempt(void **state)
+{
+    (void)state;
+    char path[160], text[64] = "";
+    WORLD(w, "print");
+    run_sched(&w, (struct sched_options){ .jobs = 1 });
+    assert_string_equal(reason_of(&w, 0), "killed by signal 6 (Aborted)");
+    path_in(&w, 0, "logs", ".log", path);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(text, sizeof text, f));
+    fclose(f);
+    assert_string_equal(text, "assertion failed in the plugin\n");
+    w.run[0].config.settings = (char *)"done";
+    run_sched(&w, (struct sched_options){ .jobs = 1, .retry_failed = 1 });
+    assert_int_not_equal(access(path, F_OK), 0);
+    world_end(&w);
+}
+
+static void many_records_all_arrive(void **state)
+{
+    (void)state;
+    WORLD(w, "many");
+    run_sched(&w, (struct sched_options){ .jobs = 1 });
+    assert_string_equal(state_of(&w, 0), "done");
+    assert_string_equal(ask(&w, "SELECT count(*) FROM metric", NULL), "30000");
+    world_end(&w);
+}
+
+static void a_process_left_behind_is_ended(void **state)
+{
+    (void)state;
+    WORLD(w, "child");
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 1 });
+    assert_int_equal(r.done, 1);
+    world_end(&w);
+}
+
+static void a_worker_that_cannot_be_executed_fails(void **state)
+{
+    (void)state;
+    WORLD(w, "done");
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 1, .program = "/nowhere/lab" });
+    assert_int_equal(r.failed, 1);
+    assert_string_equal(reason_of(&w, 0), "exited with status 127 without a result");
+    world_end(&w);
+}
+
+static void only_missing_lengths_are_evaluated(void **state)
+{
+    (void)state;
+    struct option_list lengths;
+    enum sched_need need;
+    struct lab_err err = { "" };
+    WORLD(w, "done", "half");
+    w.run[0].config.eval.lengths.n = w.run[1].config.eval.lengths.n = 1;
+    run_sched(&w, (struct sched_options){ .jobs = 2 });
+    assert_string_equal(ask(&w, "SELECT group_concat(DISTINCT length) FROM results", NULL), "8");
+    touch_weights(&w, 0);
+    touch_weights(&w, 1);
+    w.run[0].config.eval.lengths = w.run[1].config.eval.lengths = (struct option_list){ 3, { 8, 12, 16 } };
+    assert_int_equal(sched_need(w.store, &w.run[0].config, &need, &lengths, &err), 0);
+    assert_int_equal(need, SCHED_EVALUATE);
+    assert_int_equal(lengths.n, 2);
+    assert_int_equal(lengths.v[0], 12);
+    assert_int_equal(lengths.v[1], 16);
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 2 });
+    assert_int_equal(r.done, 1);
+    assert_int_equal(r.failed, 1);
+    assert_string_equal(ask(&w, "SELECT group_concat(length) FROM results WHERE run_key = ?1", w.run[0].config.key), "8,12,16");
+    assert_string_equal(ask(&w, "SELECT group_concat(length) FROM results WHERE run_key = ?1", w.run[1].config.key), "8");   /* whole or not at all */
+    assert_string_equal(state_of(&w, 1), "done");
+    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "2");
+    world_end(&w);
+}
+
+static void without_weights_a_run_is_trained_again(void **state)
+{
+    (void)state;
+    WORLD(w, "done");
+    w.run[0].config.eval.lengths.n = 1;
+    run_sched(&w, (struct sched_options){ .jobs = 1 });
+    w.run[0].config.eval.lengths.n = 2;
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 1 });
+    assert_int_equal(r.done, 1);
+    assert_string_equal(ask(&w, "SELECT group_concat(length) FROM results", NULL), "8,12");
+    assert_string_equal(ask(&w, "SELECT group_concat(status, ' ') FROM attempt ORDER BY attempt_id", NULL), "superseded done");
+    world_end(&w);
+}
+
+static void ceilings_are_computed_once(void **state)
+{
+    (void)state;
+    struct lab_task exchangeable = { .size = sizeof exchangeable, .name = "reverse", .flags = LAB_TASK_EXCHANGEABLE };
+    WORLD(w, "done", "slow");
+    w.run[0].config.task = w.run[1].config.task = &exchangeable;
+    run_sched(&w, (struct sched_options){ .jobs = 2 });
+    assert_string_equal(ask(&w, "SELECT group_concat(length || ' ' || value, ', ') FROM ceiling", NULL), "8 0.317, 12 0.266");
+    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "2");
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 2, .program = "/nowhere/lab" });
+    assert_int_equal(r.already, 2);
+    char log[160];
+    snprintf(log, sizeof log, "%s/logs", w.folder);
+    assert_int_not_equal(access(log, F_OK), 0);
+    world_end(&w);
+    WORLD(causal, "done");
+    causal.run[0].config.task = &exchangeable;
+    causal.run[0].config.model.causal = 1;                                                  /* it knows how much it has seen: no ceiling */
+    run_sched(&causal, (struct sched_options){ .jobs = 1 });
+    assert_string_equal(ask(&causal, "SELECT count(*) FROM ceiling", NULL), "0");
+    world_end(&causal);
+}
+
+/* Runs sched in a child, sends it signals once a worker has committed something, and opens the database again. */
+static int interrupt_sched(struct world *w, int n_signals, int signal)
+{
+    int status;
+    store_close(w->store);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct sched_options options = { .jobs = 1, .quiet = 1 };
+        struct sched_report report;
+        struct lab_err err = { "" };
+        if (store_open(&w->store, w->db, STORE_WRITE, &err) != 0) _exit(3);
+        int rc = sched_run(w->store, &w->sweep, &options, &report, &err);
+        store_close(w->store);
+        _exit(rc ? 3 : 10 * report.interrupted + report.signals);
+    }
+    open_store(w);
+    for (int i = 0; i < 500 && strcmp(ask(w, "SELECT count(*) FROM eval", NULL), "1"); i++) usleep(20000);
+    for (int i = 0; i < n_signals; i++) kill(pid, signal), usleep(200000);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void a_signal_stops_cleanly(void **state)
+{
+    (void)state;
+    WORLD(w, "hang", "done");
+    assert_int_equal(interrupt_sched(&w, 1, SIGTERM), 21);                                  /* two runs not finished, one signal */
+    assert_string_equal(state_of(&w, 0), "interrupted");
+    assert_string_equal(reason_of(&w, 0), "SIGTERM");
+    assert_string_equal(state_of(&w, 1), "pending");
+    w.run[0].config.settings = (char *)"done";
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 1 });             /* continued without being asked to */
+    assert_int_equal(r.done, 2);
+    world_end(&w);
+}
+
+static void a_second_signal_stops_at_once(void **state)
+{
+    (void)state;
+    WORLD(w, "deaf");
+    assert_int_equal(interrupt_sched(&w, 2, SIGINT), 12);
+    assert_string_equal(state_of(&w, 0), "interrupted");
+    assert_string_equal(reason_of(&w, 0), "SIGINT");
+    world_end(&w);
+}
+
+static void a_killed_supervisor_blocks_nothing(void **state)
+{
+    (void)state;
+    int status;
+    WORLD(w, "hang");
+    store_close(w.store);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct lab_err err = { "" };
+        struct sched_report report;
+        if (store_open(&w.store, w.db, STORE_WRITE, &err) == 0)
+            sched_run(w.store, &w.sweep, &(struct sched_options){ .jobs = 1, .quiet = 1 }, &report, &err);
+        _exit(9);
+    }
+    open_store(&w);
+    for (int i = 0; i < 500 && strcmp(ask(&w, "SELECT count(*) FROM eval", NULL), "1"); i++) usleep(20000);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    w.run[0].config.settings = (char *)"done";
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 1 });
+    assert_int_equal(r.done, 1);
+    assert_string_equal(ask(&w, "SELECT group_concat(status, ' ') FROM attempt ORDER BY attempt_id", NULL), "lost done");
+    world_end(&w);
+}
+
+static void a_run_in_other_hands_is_left_alone(void **state)
+{
+    (void)state;
+    WORLD(w, "hang", "done");
+    struct world other = w;
+    store_close(w.store);
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct lab_err err = { "" };
+        struct sched_report report;
+        other.sweep.n = 1;
+        if (store_open(&other.store, other.db, STORE_WRITE, &err) == 0)
+            sched_run(other.store, &other.sweep, &(struct sched_options){ .jobs = 1, .quiet = 1 }, &report, &err);
+        _exit(0);
+    }
+    open_store(&w);
+    for (int i = 0; i < 500 && strcmp(ask(&w, "SELECT count(*) FROM eval", NULL), "1"); i++) usleep(20000);
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 1 });
+    assert_int_equal(r.interrupted, 1);
+    assert_int_equal(r.done, 1);
+    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "2");
+    kill(pid, SIGTERM);
+    waitpid(pid, NULL, 0);
+    assert_string_equal(state_of(&w, 0), "interrupted");
+    world_end(&w);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && !strcmp(argv[1], "work")) return worker_main();
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_sweep_is_done_once), cmocka_unit_test(each_failure_costs_its_own_run),
+        cmocka_unit_test(failed_runs_are_tried_again_on_demand), cmocka_unit_test(finishing_order_does_not_matter),
+        cmocka_unit_test(workers_inherit_nothing), cmocka_unit_test(a_talkative_worker_does_not_fill_the_disk),
+        cmocka_unit_test(logs_are_of_the_last_attempt), cmocka_unit_test(many_records_all_arrive),
+        cmocka_unit_test(a_process_left_behind_is_ended), cmocka_unit_test(a_worker_that_cannot_be_executed_fails),
+        cmocka_unit_test(only_missing_lengths_are_evaluated), cmocka_unit_test(without_weights_a_run_is_trained_again),
+        cmocka_unit_test(ceilings_are_computed_once), cmocka_unit_test(a_signal_stops_cleanly),
+        cmocka_unit_test(a_second_signal_stops_at_once), cmocka_unit_test(a_killed_supervisor_blocks_nothing),
+        cmocka_unit_test(a_run_in_other_hands_is_left_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

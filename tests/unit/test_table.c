@@ -1,0 +1,124 @@
+/* test_table -- the four formats of a table, and that no cell can reach the terminal's controls. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <string.h>
+#include "answer/table.h"
+#include "base/mem.h"
+
+/* Cells of each row end in NULL; "#" in front marks a number, "~" stands for SQL's NULL. */
+static void check(enum table_format format, int n_col, const char *const *cell, const char *expected)
+{
+    struct table t;
+    struct str out = { 0 };
+    table_init(&t, n_col);
+    for (; *cell; cell++) {
+        if (**cell == '#') table_number(&t, *cell + 1);
+        else table_add(&t, strcmp(*cell, "~") ? *cell : NULL);
+    }
+    table_write(&t, format, &out);
+    assert_false(out.failed);
+    assert_string_equal(str_text(&out), expected);
+    str_free(&out);
+    table_free(&t);
+}
+#define CHECK(format, n_col, expected, ...) check(format, n_col, (const char *const[]){ __VA_ARGS__, NULL }, expected)
+
+static void text_aligns_columns(void **state)
+{
+    (void)state;
+    CHECK(TABLE_TEXT, 3, "name     steps  note\n"
+                         "-------  -----  ----\n"
+                         "learned      5  ok\n"
+                         "rope      2000\n",
+          "name", "steps", "note", "learned", "#5", "ok", "rope", "#2000", "~");
+}
+static void empty_table_is_its_header(void **state)
+{
+    (void)state;
+    CHECK(TABLE_TEXT, 2, "a  bc\n-  --\n", "a", "bc");
+    CHECK(TABLE_CSV, 2, "a,bc\n", "a", "bc");
+    CHECK(TABLE_JSON, 2, "[]\n", "a", "bc");
+    CHECK(TABLE_MARKDOWN, 2, "| a   | bc  |\n| --- | --- |\n", "a", "bc");
+}
+static void mixed_column_keeps_header_left(void **state)
+{
+    (void)state;
+    CHECK(TABLE_TEXT, 1, "value\n-----\n    7\nx\n", "value", "#7", "x");
+}
+static void widths_count_columns_not_bytes(void **state)
+{
+    (void)state;                     /* two bytes one column; three bytes two columns; a mark takes none; emoji two */
+    CHECK(TABLE_TEXT, 2, "a     b\n----  -\n\u00e9\u00e9    1\n\u4f4d\u7f6e  2\n\uc704\uce58  3\ne\u0301     4\n\U0001F600    5\nabcd  6\n",
+          "a", "b", "\u00e9\u00e9", "#1", "\u4f4d\u7f6e", "#2", "\uc704\uce58", "#3", "e\u0301", "#4", "\U0001F600", "#5", "abcd", "#6");
+}
+static void controls_are_shown(void **state)
+{
+    (void)state;                     /* ESC, newline, DEL, a C1 control, an override of direction, bytes that are not UTF-8 */
+    CHECK(TABLE_TEXT, 1, "a\n------------\n\\x1b[2J\n\\x0a\\x09\\x7f\n\\xc2\\x9b\n\\xe2\\x80\\xae\n\\xff\\xc3\n",
+          "a", "\x1b[2J", "\n\t\x7f", "\xc2\x9b", "\u202e", "\xff\xc3");
+    CHECK(TABLE_MARKDOWN, 1, "| a      |\n| ------ |\n| x\\x0ay |\n", "a", "x\ny");
+}
+static void markdown_escapes_bars(void **state)
+{
+    (void)state;
+    CHECK(TABLE_MARKDOWN, 2, "| a    |    b |\n| ---- | ---: |\n| x\\|y | 1.25 |\n| z    |   10 |\n",
+          "a", "b", "x|y", "#1.25", "z", "#10");
+}
+static void csv_quotes_as_rfc_4180(void **state)
+{
+    (void)state;
+    CHECK(TABLE_CSV, 3, "a,b,c\n1,\"x,y\",\"say \"\"hi\"\"\"\n,\"\",\"two\nlines\"\n",
+          "a", "b", "c", "#1", "x,y", "say \"hi\"", "~", "", "two\nlines");
+}
+static void json_types(void **state)
+{
+    (void)state;
+    CHECK(TABLE_JSON, 2, "[\n{\"a\\\"\": 1.5, \"b\": null},\n{\"a\\\"\": \"1.5\", \"b\": \"x\\ny\"}\n]\n",
+          "a\"", "b", "#1.5", "~", "1.5", "x\ny");
+}
+static void json_stays_valid(void **state)
+{
+    (void)state;                     /* SQLite prints an infinite number as Inf; a TEXT may hold any bytes */
+    CHECK(TABLE_JSON, 1, "[\n{\"a\": \"Inf\"},\n{\"a\": \"\\\\xff\"}\n]\n", "a", "#Inf", "\xff");
+}
+static void short_last_row_ends_in_null(void **state)
+{
+    (void)state;
+    CHECK(TABLE_JSON, 2, "[\n{\"a\": \"x\", \"b\": null}\n]\n", "a", "b", "x");
+    CHECK(TABLE_CSV, 2, "a,b\nx,\n", "a", "b", "x");
+}
+static void out_of_memory_is_reported(void **state)
+{
+    (void)state;
+    for (long n = 1; n < 40; n++) {
+        struct table t;
+        struct str out = { 0 };
+        struct lab_err ignored;
+        char *full = mem_strdup("a\n-\nx\n", &ignored);
+        mem_fail_at(n);
+        table_init(&t, 1);
+        table_add(&t, "a");
+        table_add(&t, "x");
+        table_write(&t, TABLE_TEXT, &out);
+        mem_fail_at(0);
+        assert_true(out.failed || !strcmp(str_text(&out), full));
+        if (n <= 4) assert_true(out.failed);                 /* the two arrays and the two copies */
+        str_free(&out);
+        table_free(&t);
+        str_free(&(struct str){ .text = full });
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(text_aligns_columns), cmocka_unit_test(empty_table_is_its_header),
+        cmocka_unit_test(mixed_column_keeps_header_left), cmocka_unit_test(widths_count_columns_not_bytes),
+        cmocka_unit_test(controls_are_shown), cmocka_unit_test(markdown_escapes_bars), cmocka_unit_test(csv_quotes_as_rfc_4180),
+        cmocka_unit_test(json_types), cmocka_unit_test(json_stays_valid), cmocka_unit_test(short_last_row_ends_in_null),
+        cmocka_unit_test(out_of_memory_is_reported),
+    };
+    return cmocka_run_group_tests_name("table", tests, NULL, NULL);
+}
