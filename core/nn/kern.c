@@ -583,7 +583,8 @@ static void attn_fwd(real *out, long ldo, real *lse, const struct kern_attn *a)
     int width = padded(a->tq);
     scores(s, qt, a);
     BY_COLUMNS(width, softmax_columns_v(s + i, a->tk, max + i, sum + i), softmax_columns_h(s + i, a->tk, max + i, sum + i));
-    for (int i = 0; i < width; i += W) {             /* sum and max have room for whole vectors; what is not a query is not used */
+    for (int i = width; i % W; i++) sum[i] = 1;      /* lanes of the last vector that are no queries: the logarithm of 0 is slow */
+    for (int i = 0; i < width; i += W) {
         vec total = load(sum + i);
         store(inverse + i, 1 / total);
         store(max + i, load(max + i) + vec_log(total));
