@@ -231,7 +231,7 @@ static struct kern_attn head(const struct pass *p, int b, int h)
     }
     if (p->train && a->dropout > 0) {
         t.drop_ld = (uint32_t)(T + 3) / 4;
-        t.drop = (struct kern_dropout){ .seed = a->seed, .step = p->step, .place = 1 + 3 * (uint32_t)p->layer, .p = a->dropout };
+        t.drop = (struct kern_dropout){ .seed = a->seed, .step = p->step, .place = attn_place(p->layer, 0), .p = a->dropout };
         t.drop.block = (uint32_t)(((long)p->batch->first * a->H * T + lse_at(p, b, h, p->j0)) * t.drop_ld + p->i0 / 4);
     }
     return t;
@@ -366,7 +366,7 @@ static void drop_att(const struct pass *p, real *att)
     const struct attn *a = p->a;
     size_t each = (size_t)a->H * p->batch->T * p->batch->T;
     for (int b = 0; b < p->count && p->train && a->dropout > 0; b++) {
-        struct kern_dropout o = { .seed = a->seed, .step = p->step, .place = 1 + 3 * (uint32_t)p->layer, .p = a->dropout,
+        struct kern_dropout o = { .seed = a->seed, .step = p->step, .place = attn_place(p->layer, 0), .p = a->dropout,
                                   .block = (uint32_t)((p->batch->first + p->first + b) * ((each + 3) / 4)) };
         a->kern->dropout(att + b * each, &o, each);
     }

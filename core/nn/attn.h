@@ -13,6 +13,10 @@
 
 enum { ATTN_PARAMS = 16 };           /* parameters of an encoder, at most */
 
+/* Dropout's places in the model: the embedding, then three to a layer: 0 attention weights, 1 attention's output, 2 feed-forward's. */
+enum { ATTN_PLACE_EMBED = 0 };
+static inline uint32_t attn_place(int layer, int site) { return 1 + 3 * (uint32_t)layer + (uint32_t)site; }
+
 struct attn {
     const struct kern *kern;
     const struct lab_encoder *encoder;

@@ -20,8 +20,6 @@ typedef lab_real real;
 /* Tokens of a training batch at a time: their activations stay in the cache from forward to backward.  Wide
  * matrices want more of them, to be worth their packing (measured: results/bench.md). */
 static int chunk_tokens(int d_model) { return d_model < 256 ? 256 : 512; }
-enum { PLACE_EMBED = 0 };            /* dropout places: the embedding, then three to a layer: weights, attention, feed-forward */
-static uint32_t place(int layer, int site) { return 1 + 3 * (uint32_t)layer + (uint32_t)site; }
 
 struct tensor { real *w, *g; };
 struct layer { struct linear in, out, up, down; struct tensor in_b, out_b, up_b, down_b; };
@@ -470,7 +468,7 @@ static void embed(struct model *m, struct space *s, real *x, const struct model_
     }
     k->embed_fwd(x, m->state->embedding.w, b->token, embed_scale(m), pos, b->T, N, d);
     if (e->embed && b->pos_stride) e->embed(m->setup.encoder_self, &c, x);
-    if (train && m->setup.options.dropout > 0) drop(m, x, PLACE_EMBED, (size_t)N * d);
+    if (train && m->setup.options.dropout > 0) drop(m, x, ATTN_PLACE_EMBED, (size_t)N * d);
 }
 
 static void attention_fwd(struct model *m, struct space *s, const struct model_batch *b, const real *x, int l, int train)
@@ -495,7 +493,6 @@ static void feed_forward_fwd(struct model *m, struct space *s, const real *x, in
 /* Join j: residual + branch + bias, normalised into out[j].  branch NULL: join 0. */
 static void join_fwd(struct model *m, struct space *s, int j, const real *residual, real *branch, const real *bias, int N, int train)
 {
-    static const real no_bias[1];
     const struct model_options *o = &m->setup.options;
     const struct norm *norm = &m->state->norm[j];
     int d = o->d_model;
@@ -503,12 +500,12 @@ static void join_fwd(struct model *m, struct space *s, int j, const real *residu
     if (branch && train && o->dropout > 0) {
         real *zeros = s->embed_pos;  /* has served; d zeros stand for the bias, which must be dropped with the branch */
         m->kern->add_bias(branch, bias, N, d);
-        drop(m, branch, place((j - 1) / 2, 1 + (j - 1) % 2), (size_t)N * d);
+        drop(m, branch, attn_place((j - 1) / 2, 1 + (j - 1) % 2), (size_t)N * d);
         memset(zeros, 0, (size_t)d * sizeof *zeros);
         b = zeros;
     }
     m->kern->norm_fwd(s->out[j], s->xhat[j], s->rstd[j], o->norm == MODEL_PRE_NORM ? s->residual : NULL, residual, branch,
-                             b ? b : no_bias, norm->w.w, norm->b.w, o->norm_type, N, d);
+                             b, norm->w.w, norm->b.w, o->norm_type, N, d);
 }
 
 static void pack_weights(struct model *m)
@@ -592,7 +589,7 @@ static void embed_bwd(struct model *m, struct space *s, real *dx, const struct m
     const struct lab_encoder *e = m->setup.encoder;
     int d = m->setup.options.d_model, N = b->B * b->T, wanted = e->embed && m->state->encoder_trained;
     real *dpos = wanted && b->pos_stride == 0 ? s->embed_pos : NULL;
-    if (m->setup.options.dropout > 0) drop(m, dx, PLACE_EMBED, (size_t)N * d);
+    if (m->setup.options.dropout > 0) drop(m, dx, ATTN_PLACE_EMBED, (size_t)N * d);
     if (dpos) memset(dpos, 0, (size_t)b->T * d * sizeof *dpos);
     k->embed_bwd(m->state->embedding.g, dpos, dx, b->token, embed_scale(m), b->T, N, d);
     if (!wanted) return;
@@ -625,7 +622,7 @@ static double backward(struct model *m, const struct model_batch *b, double tota
                     st->norm[j].w.w, o->norm_type, N, d);
         if (dropped) {
             memcpy(s->dbranch, s->dstream, (size_t)N * d * sizeof(real));
-            drop(m, s->dbranch, place(l, 1 + (j - 1) % 2), (size_t)N * d);
+            drop(m, s->dbranch, attn_place(l, 1 + (j - 1) % 2), (size_t)N * d);
             k->column_sum(bias.g, s->dbranch, N, d);
             dy = s->dbranch;
         }
