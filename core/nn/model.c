@@ -14,6 +14,7 @@
 #include "nn/attn.h"
 #include "nn/gemm.h"
 #include "nn/kern.h"
+#include "nn/times.h"
 
 typedef lab_real real;
 
@@ -419,12 +420,17 @@ static real embed_scale(const struct model *m)
     return m->setup.options.embed_scale == MODEL_SCALE_SQRT ? (real)sqrt(m->setup.options.d_model) : 1;
 }
 /* y [N,out] = x [N,in] w^T */
-static void linear_fwd(real *y, const real *x, const real *w, int N, int out, int in) { gemm(0, 1, N, out, in, 1, x, in, w, in, 0, y, out); }
+static void linear_fwd(real *y, const real *x, const real *w, int N, int out, int in)
+{
+    TIMED(TIMES_GEMM, gemm(0, 1, N, out, in, 1, x, in, w, in, 0, y, out));
+}
 /* dw += dy^T x; dx = dy w, added when add is nonzero */
 static void linear_bwd(real *dx, int add, real *dw, const real *dy, const real *x, const real *w, int N, int out, int in)
 {
+    enum times_part before = times_to(TIMES_GEMM);
     gemm(1, 0, out, in, N, 1, dy, out, x, in, 1, dw, in);
     gemm(0, 0, N, in, out, 1, dy, out, w, in, add, dx, in);
+    times_to(before);
 }
 
 static void drop(const struct model *m, real *x, uint32_t where, size_t n)
@@ -446,10 +452,10 @@ static void embed(struct model *m, struct space *s, real *x, const struct model_
         pos = s->embed_pos;
         memset(pos, 0, (size_t)b->T * d * sizeof *pos);
         c.B = 1;
-        e->embed(m->setup.encoder_self, &c, pos);
+        TIMED(TIMES_HOOKS, e->embed(m->setup.encoder_self, &c, pos));
     }
     k->embed_fwd(x, m->state->embedding.w, b->token, embed_scale(m), pos, b->T, N, d);
-    if (e->embed && b->pos_stride) e->embed(m->setup.encoder_self, &c, x);
+    if (e->embed && b->pos_stride) TIMED(TIMES_HOOKS, e->embed(m->setup.encoder_self, &c, x));
     if (train && m->setup.options.dropout > 0) drop(m, x, PLACE_EMBED, (size_t)N * d);
 }
 
@@ -459,7 +465,7 @@ static void attention_fwd(struct model *m, struct space *s, const struct model_b
     int d = m->setup.options.d_model, N = b->B * b->T;
     linear_fwd(s->qkv[l], x, w->in_w.w, N, 3 * d, d);
     m->kern->add_bias(s->qkv[l], w->in_b.w, N, 3 * d);
-    attn_fwd(&s->attn, s->att[l], s->lse[l], s->qkv[l], b, l, train, m->state->step);
+    TIMED(TIMES_ATTENTION, attn_fwd(&s->attn, s->att[l], s->lse[l], s->qkv[l], b, l, train, m->state->step));
     linear_fwd(s->branch, s->att[l], w->out_w.w, N, d, d);
 }
 
@@ -469,7 +475,7 @@ static void feed_forward_fwd(struct model *m, struct space *s, const real *x, in
     const struct model_options *o = &m->setup.options;
     int d = o->d_model, f = o->d_ff;
     linear_fwd(s->pre[l], x, w->up_w.w, N, o->activation == MODEL_SWIGLU ? 2 * f : f, d);
-    m->kern->act_fwd(s->act[l], s->pre[l], w->up_b.w, o->activation, N, f);
+    TIMED(TIMES_ACTIVATION, m->kern->act_fwd(s->act[l], s->pre[l], w->up_b.w, o->activation, N, f));
     linear_fwd(s->branch, s->act[l], w->down_w.w, N, d, f);
 }
 
@@ -488,8 +494,8 @@ static void join_fwd(struct model *m, struct space *s, int j, const real *residu
         memset(zeros, 0, (size_t)d * sizeof *zeros);
         b = zeros;
     }
-    m->kern->norm_fwd(s->out[j], s->xhat[j], s->rstd[j], o->norm == MODEL_PRE_NORM ? s->residual : NULL, residual, branch,
-                             b ? b : no_bias, norm->w.w, norm->b.w, o->norm_type, N, d);
+    TIMED(TIMES_NORM, m->kern->norm_fwd(s->out[j], s->xhat[j], s->rstd[j], o->norm == MODEL_PRE_NORM ? s->residual : NULL, residual,
+                                        branch, b ? b : no_bias, norm->w.w, norm->b.w, o->norm_type, N, d));
 }
 
 void model_forward(struct model *m, const struct model_batch *b, int train, uint32_t step)
@@ -535,7 +541,7 @@ static void attention_bwd(struct model *m, struct space *s, const struct model_b
     int d = m->setup.options.d_model, N = b->B * b->T;
     real *datt = s->branch;          /* the branch's own output is not needed any more */
     linear_bwd(datt, 0, w->out_w.g, dy, s->att[l], w->out_w.w, N, d, d);
-    attn_bwd(&s->attn, s->dqkv, datt, s->att[l], s->lse[l], s->qkv[l], b, l, m->state->step);
+    TIMED(TIMES_ATTENTION, attn_bwd(&s->attn, s->dqkv, datt, s->att[l], s->lse[l], s->qkv[l], b, l, m->state->step));
     m->kern->column_sum(w->in_b.g, s->dqkv, N, 3 * d);
     linear_bwd(dx, add, w->in_w.g, s->dqkv, x, w->in_w.w, N, 3 * d, d);
 }
@@ -546,7 +552,7 @@ static void feed_forward_bwd(struct model *m, struct space *s, real *dx, int add
     const struct model_options *o = &m->setup.options;
     int d = o->d_model, f = o->d_ff;
     linear_bwd(s->dact, 0, w->down_w.g, dy, s->act[l], w->down_w.w, N, d, f);
-    m->kern->act_bwd(s->dpre, w->up_b.g, s->dact, s->pre[l], o->activation, N, f);
+    TIMED(TIMES_ACTIVATION, m->kern->act_bwd(s->dpre, w->up_b.g, s->dact, s->pre[l], o->activation, N, f));
     linear_bwd(dx, add, w->up_w.g, s->dpre, x, w->up_w.w, N, o->activation == MODEL_SWIGLU ? 2 * f : f, d);
 }
 
@@ -563,7 +569,7 @@ static void embed_bwd(struct model *m, struct space *s, real *dx, const struct m
     if (!wanted) return;
     struct lab_call c = attn_call(&s->attn, b, 0, dpos ? 1 : b->B, -1, 1, m->state->step);
     c.g = m->state->encoder_grad[0];
-    e->embed_bwd(m->setup.encoder_self, &c, dpos ? dpos : dx);
+    TIMED(TIMES_HOOKS, e->embed_bwd(m->setup.encoder_self, &c, dpos ? dpos : dx));
 }
 
 static void zero_grads(struct model *m) { memset(m->state->grad, 0, m->state->n_grad * sizeof(real)); }
@@ -576,7 +582,8 @@ static double backward(struct model *m, const struct model_batch *b, double tota
     const struct kern *k = m->kern;
     const struct model_options *o = &m->setup.options;
     int N = b->B * b->T, d = o->d_model, V = m->setup.vocab_out, pre = o->norm == MODEL_PRE_NORM, last = 2 * o->layers;
-    double loss = k->xent(m->logits, m->logits, b->target, b->weight, 1 / total, N, V) / total;
+    double loss;
+    TIMED(TIMES_LOSS, loss = k->xent(m->logits, m->logits, b->target, b->weight, 1 / total, N, V) / total);
     linear_bwd(s->dnormed, 0, st->head_w.g, m->logits, m->hidden, st->head_w.w, N, V, d);
     if (st->head_b.g) k->column_sum(st->head_b.g, m->logits, N, V);
     /* Post-norm: dstream is the gradient through the norm; the branch's is added, and it becomes dnormed of the join before.
@@ -586,8 +593,8 @@ static double backward(struct model *m, const struct model_batch *b, double tota
         struct tensor bias = j % 2 ? st->layer[l].out_b : st->layer[l].down_b;
         const real *carry = pre && j < last ? s->dstream : NULL, *dy = s->dstream;
         int dropped = o->dropout > 0;
-        k->norm_bwd(s->dstream, st->norm[j].w.g, st->norm[j].b.g, dropped ? NULL : bias.g, s->dnormed, carry, s->xhat[j], s->rstd[j],
-                    st->norm[j].w.w, o->norm_type, N, d);
+        TIMED(TIMES_NORM, k->norm_bwd(s->dstream, st->norm[j].w.g, st->norm[j].b.g, dropped ? NULL : bias.g, s->dnormed, carry,
+                                      s->xhat[j], s->rstd[j], st->norm[j].w.w, o->norm_type, N, d));
         if (dropped) {
             memcpy(s->dbranch, s->dstream, (size_t)N * d * sizeof(real));
             drop(m, s->dbranch, place(l, 1 + (j - 1) % 2), (size_t)N * d);
@@ -599,8 +606,8 @@ static double backward(struct model *m, const struct model_batch *b, double tota
         else feed_forward_bwd(m, s, dx, !pre, dy, s->out[j - 1], N, l);
         if (!pre) { real *swap = s->dnormed; s->dnormed = s->dstream; s->dstream = swap; }
     }
-    if (pre) k->norm_bwd(s->dstream, st->norm[0].w.g, st->norm[0].b.g, NULL, s->dnormed, last ? s->dstream : NULL, s->xhat[0], s->rstd[0],
-                         st->norm[0].w.w, o->norm_type, N, d);
+    if (pre) TIMED(TIMES_NORM, k->norm_bwd(s->dstream, st->norm[0].w.g, st->norm[0].b.g, NULL, s->dnormed, last ? s->dstream : NULL,
+                                           s->xhat[0], s->rstd[0], st->norm[0].w.w, o->norm_type, N, d));
     embed_bwd(m, s, pre ? s->dstream : s->dnormed, b);
     return loss;
 }
