@@ -62,7 +62,7 @@ UNIT_BIN    := $(UNIT_SRC:%.c=$(B)/%)
 SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql)
 
 .PHONY: all deps test check build unit cli-test check-layers check-headers check-exports clean help install uninstall dist
-.PHONY: flavour-tests FORCE
+.PHONY: flavour-tests bench test-speed FORCE
 
 all: lab
 
@@ -122,7 +122,7 @@ lab: $(B)/lab $(PLUGINS)
 	$(Q)if [ $(FLAVOUR) = normal ]; then ln -sf $(B)/lab lab; fi
 
 # ---- tests ----
-$(B)/tests/unit/%: tests/unit/%.c $(B)/liblab.a
+$(B)/tests/%: tests/%.c $(B)/liblab.a
 	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(OUR_CFLAGS) -Itests -DTEST_BUILD='"$(B)"' -MMD -MP -MF $@.d -o $@ $< $(B)/liblab.a \
 	 $(OUR_LDFLAGS) $(LDFLAGS) -lcmocka $(LIBS)
 
@@ -146,6 +146,14 @@ check: test
 test: check-layers check-headers check-exports unit cli-test flavour-tests
 flavour-tests: unit cli-test
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit
+
+## make bench       time a training step of three models against its matrix products
+bench: lab
+	$(Q)./lab bench
+
+## make test-speed  time and memory of long sequences and of a worker; minutes, and wants a quiet machine
+test-speed: lab $(B)/tests/bench/test_speed
+	$(Q)OPENBLAS_NUM_THREADS=1 $(B)/tests/bench/test_speed
 
 ## make clean       remove what was built
 clean:
