@@ -59,6 +59,7 @@ BAD_SRC     := $(wildcard tests/plugins/*.c)
 BAD_PLUGINS := $(BAD_SRC:%.c=$(B)/%.so)
 UNIT_SRC    := $(wildcard tests/unit/test_*.c)
 UNIT_BIN    := $(UNIT_SRC:%.c=$(B)/%)
+NUMERIC     := $(addprefix build/normal/tests/unit/test_,golden gradients facts)
 SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql)
 
 .PHONY: all deps test check build unit cli-test check-layers check-headers check-exports clean help install uninstall dist
@@ -146,6 +147,8 @@ check: test
 test: check-layers check-headers check-exports unit cli-test flavour-tests
 flavour-tests: unit cli-test
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit
+	$(Q)for isa in generic avx2; do [ $$isa = generic ] || grep -qw $$isa /proc/cpuinfo || continue; \
+	 echo "numerics with LAB_SIMD=$$isa"; LAB_SIMD=$$isa sh tests/run_unit.sh $(NUMERIC) $(NUMERIC:build/normal/%=build/double/%) || exit 1; done
 
 ## make bench       time a training step of three models against its matrix products
 bench: lab

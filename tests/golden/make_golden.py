@@ -19,6 +19,7 @@ from reference import Model
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
 SIZES = dict(d_model=8, heads=2, layers=2, d_ff=16, vocab_in=7, vocab_out=5)
+SEED = 131                                                         # of weights from which ten steps of Adam in float keep 5 digits
 STEPS, LR, BETAS, EPS, DECAY, CLIP = 10, 1e-2, (0.9, 0.999), 1e-8, 0.1, 1.0
 
 TOKEN = [[1, 4, 0, 4, 2], [3, 3, 5, 0, 1], [5, 2, 4, 1, 3]]         # token 6 never occurs: its gradient is 0
@@ -62,7 +63,7 @@ OPTIONS = {                                                       # written out 
 
 
 def settings(case):
-    defaults = dict(**SIZES, token=TOKEN, target=TARGET, causal=False, norm="post", norm_type="layernorm", activation="relu", tied=False, embed_scale="sqrt_d",
+    defaults = dict(**SIZES, token=TOKEN, target=TARGET, causal=False, norm="post", norm_type="layernorm", activation="relu", tied=False, embed_scale="sqrt",
                     schedule="constant", warmup=0, position=ROW, key_ok=None, weight=False, long=False, keep=6)
     if case.get("long"):
         defaults["position"] = list(range(LONG))
@@ -95,12 +96,20 @@ def decays(name, p):                       # matrices and embeddings do; biases,
     return p.dim() >= 2 and name != "encoder.bias"
 
 
+def idle_bias(s):
+    """Where in_proj_bias does nothing: softmax ignores what all keys share, so the bias of a key that is not turned has
+    gradient 0; not the rounding noise, which Adam would blow up to a step."""
+    d, head = s["d_model"], s["d_model"] // s["heads"]
+    turning = int(head * s["options"]["fraction"]) if s["encoder"] == "rope" else 0
+    return [i for i in range(d, 2 * d) if i % head >= turning]
+
+
 # ---- one case ----
 
 def start_weight(name, shape):             # multiples of 1/64: short to write, exact in float
     scale = 0.25 if len(shape) == 1 else 0.5
-    w = torch.round(torch.randn(shape) * scale * 64) / 64
-    return 1 + w if "norm" in name and name.endswith("weight") else w
+    w = torch.round(torch.randn(shape, dtype=torch.float64) * scale * 64) / 64
+    return (1 + w if "norm" in name and name.endswith("weight") else w).to(torch.get_default_dtype())
 
 
 def run(s, shared, by_hand):
@@ -128,9 +137,8 @@ def run(s, shared, by_hand):
         loss = loss_of(logits, target, weight)
         optimiser.zero_grad()
         loss.backward()
-        if s["encoder"] != "rope":         # softmax ignores what all keys share: the key bias has gradient 0, not
-            for layer in model.layers:     # the rounding noise that Adam would blow up to a step
-                layer.self_attn.in_proj_bias.grad.chunk(3)[1].zero_()
+        for layer in model.layers:
+            layer.self_attn.in_proj_bias.grad[idle_bias(s)] = 0
         if step == 0:
             first_logits = logits.detach().clone()
             gradient = {n: p.grad.clone() for n, p in named.items()}
@@ -149,6 +157,13 @@ def worst(a, b):                           # largest difference of two results
     return max((x - y).abs().max().item() for x, y in pairs)
 
 
+def run_in_float(s, shared):
+    torch.set_default_dtype(torch.float32)
+    r = run(s, {n: w.float() for n, w in shared.items()}, by_hand=False)
+    torch.set_default_dtype(torch.float64)
+    return r
+
+
 # ---- files ----
 
 def hexadecimal(x):                        # float.hex without the trailing zeros
@@ -165,12 +180,13 @@ def rounded(x, bits):                      # to a grid of 2^-bits of the tensor'
 
 def line(name, x, most=None, bits=None):
     x = torch.as_tensor(x)
-    x = x if bits is None else rounded(x, bits)
-    flat, stride = x.flatten().tolist(), 1
-    if most and len(flat) > most:          # a prime that does not divide a row: every column is met
-        stride = next(p for p in (3, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43) if math.ceil(len(flat) / p) <= most)
+    stride = 1
+    if most and x.numel() > most:          # a prime that does not divide a row: every column is met
+        stride = next(p for p in (3, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43) if math.ceil(x.numel() / p) <= most)
+    kept = x.flatten()[::stride]
+    kept = kept if bits is None else rounded(kept, bits)
     dims = " ".join(str(n) for n in x.shape) + (f" /{stride}" if stride > 1 else "")
-    return f"{name} {dims} : " + " ".join(hexadecimal(v) if x.is_floating_point() else str(v) for v in flat[::stride]) + "\n"
+    return f"{name} {dims} : " + " ".join(hexadecimal(v) if x.is_floating_point() else str(v) for v in kept.tolist()) + "\n"
 
 
 def write(name, s, r):
@@ -195,7 +211,7 @@ def write(name, s, r):
 
 def main():
     torch.set_default_dtype(torch.float64)
-    torch.manual_seed(1)
+    torch.manual_seed(SEED)
     widest = Model(settings(dict(encoder="none", norm="pre")))
     shared = {n: start_weight(n, p.shape) for n, p in widest.named_parameters()}
     with open(os.path.join(FOLDER, "weights.txt"), "w") as out:
@@ -204,6 +220,7 @@ def main():
         s = settings(case)
         r = run(s, shared, by_hand=False)
         assert worst(r, run(s, shared, by_hand=True)) < 1e-11, name        # so rope's attention is right but for `turn`
+        assert worst(r, run_in_float(s, shared)) < 5e-6, name               # else take another SEED: ask of lab what PyTorch can do
         write(name, s, r)
         print(f"{name:28} loss {r['losses'][0]:.4f} -> {r['losses'][-1]:.4f}  norm {r['norms'][0]:.3f} .. {r['norms'][-1]:.3f}")
 

@@ -117,7 +117,7 @@ class Model(nn.TransformerEncoder):
     def forward(self, token, position, key_ok=None):              # [B,T] each
         s, o = self.s, self.s["options"]
         batch, length = token.shape
-        x = self.embedding(token) * (math.sqrt(s["d_model"]) if s["embed_scale"] == "sqrt_d" else 1)
+        x = self.embedding(token) * (math.sqrt(s["d_model"]) if s["embed_scale"] == "sqrt" else 1)
         mask = torch.zeros(batch, s["heads"], length, length)
         if s["encoder"] == "sinusoidal":
             x = x + sinusoidal(position, s["d_model"], o["base"], o["layout"])
