@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/rng.h"
 #include "nn/gemm.h"
+#include "nn/times.h"
 
 typedef lab_real real;
 enum { TILE = KERN_TILE,
@@ -143,7 +144,7 @@ static void turn(const struct pass *p)
     struct lab_call c = attn_call(a, p->batch, LAB_H_QK, p->first, p->count, p->layer, p->train, p->step);
     gather(a->q, qkv, 3 * a->d, p->count, a->H, T, a->dh);
     gather(a->k, qkv + a->d, 3 * a->d, p->count, a->H, T, a->dh);
-    a->encoder->qk(a->self, &c, a->q, a->k, a->q_out, a->k_out);
+    TIMED(TIMES_HOOKS, a->encoder->qk(a->self, &c, a->q, a->k, a->q_out, a->k_out));
 }
 
 static struct lab_call bias_call(const struct pass *p)
@@ -172,7 +173,7 @@ static void bias_tile(const struct pass *p)
     if (*ready) return;
     *ready = (unsigned char)shared_bias(p);
     zero(a->bias, (size_t)a->H * p->tq * p->tk);
-    a->encoder->bias(a->self, &c, a->bias);
+    TIMED(TIMES_HOOKS, a->encoder->bias(a->self, &c, a->bias));
     for (int h = 0; h < a->H; h++)
         for (int i = 0; i < p->tq; i++)
             for (int j = 0; j < p->tk; j++) bias_t[(h * TILE + j) * TILE + i] = a->bias[(h * p->tq + i) * p->tk + j];
@@ -186,7 +187,7 @@ static void bias_tile_bwd(const struct pass *p)
     for (int h = 0; h < a->H; h++)
         for (int i = 0; i < p->tq; i++)
             for (int j = 0; j < p->tk; j++) a->dbias[(h * p->tq + i) * p->tk + j] = dbias_t[(h * TILE + j) * TILE + i];
-    a->encoder->bias_bwd(a->self, &c, a->dbias);
+    TIMED(TIMES_HOOKS, a->encoder->bias_bwd(a->self, &c, a->dbias));
 }
 
 void attn_begin(struct attn *a)
@@ -322,7 +323,7 @@ static void turn_bwd(const struct pass *p, real *dqkv)
     c.g = a->grad[p->layer];
     zero(a->dq, n);
     zero(a->dk, n);
-    a->encoder->qk_bwd(a->self, &c, a->q, a->k, a->dq_out, a->dk_out, a->dq, a->dk);
+    TIMED(TIMES_HOOKS, a->encoder->qk_bwd(a->self, &c, a->q, a->k, a->dq_out, a->dk_out, a->dq, a->dk));
     dqkv += (long)p->first * T * 3 * a->d;
     scatter(dqkv, a->dq, 3 * a->d, p->count, a->H, T, a->dh);
     scatter(dqkv + a->d, a->dk, 3 * a->d, p->count, a->H, T, a->dh);
@@ -392,11 +393,11 @@ static void general_weights(struct pass *p)
     if (a->encoder->bias) {
         struct lab_call one = bias_call(p);
         zero(a->bias, a->H * square);
-        a->encoder->bias(a->self, &one, a->bias);
+        TIMED(TIMES_HOOKS, a->encoder->bias(a->self, &one, a->bias));
         for (int b = 0; b < p->count; b++)
             for (size_t i = 0; i < a->H * square; i++) a->att[b * a->H * square + i] += a->bias[i];
     }
-    if (a->encoder->logits) a->encoder->logits(a->self, &c, a->q_out, a->k_out, a->s, a->att);
+    if (a->encoder->logits) TIMED(TIMES_HOOKS, a->encoder->logits(a->self, &c, a->q_out, a->k_out, a->s, a->att));
     mask_logits(p);
     a->kern->softmax_rows(a->att, heads * T, T, T);
 }
@@ -411,7 +412,7 @@ static void general_fwd(struct attn *a, real *out, const real *qkv, const struct
         drop_att(&p, a->att);
         for (int h = 0; h < p.count * a->H; h++)
             gemm(0, 0, T, a->dh, T, 1, a->att + (long)h * T * T, T, a->v + (long)h * T * a->dh, a->dh, 0, a->o + (long)h * T * a->dh, a->dh);
-        if (a->encoder->value) a->encoder->value(a->self, &c, a->att, a->o);
+        if (a->encoder->value) TIMED(TIMES_HOOKS, a->encoder->value(a->self, &c, a->att, a->o));
         scatter(out + (long)p.first * T * a->d, a->o, a->d, p.count, a->H, T, a->dh);
     }
 }
@@ -433,7 +434,7 @@ static void general_bwd(struct attn *a, real *dqkv, const real *dout, const real
         drop_att(&p, dropped);
         if (a->encoder->value && a->encoder->save_size) {    /* other layers have passed since: save it again; dv is still free */
             v.g = NULL;
-            a->encoder->value(a->self, &v, dropped, a->dv);
+            TIMED(TIMES_HOOKS, a->encoder->value(a->self, &v, dropped, a->dv));
             v.g = a->grad[layer];
         }
         gather(a->o, dout + (long)p.first * T * a->d, a->d, p.count, a->H, T, a->dh);            /* o holds dO from here on */
@@ -442,7 +443,7 @@ static void general_bwd(struct attn *a, real *dqkv, const real *dout, const real
             gemm(0, 1, T, T, a->dh, 1, dO, a->dh, a->v + (long)h * T * a->dh, a->dh, 0, a->datt + h * square, T);
             gemm(1, 0, T, a->dh, T, 1, dropped + h * square, T, dO, a->dh, 0, a->dv + (long)h * T * a->dh, a->dh);
         }
-        if (a->encoder->value) a->encoder->value_bwd(a->self, &v, dropped, a->o, a->datt);
+        if (a->encoder->value) TIMED(TIMES_HOOKS, a->encoder->value_bwd(a->self, &v, dropped, a->o, a->datt));
         drop_att(&p, a->datt);
         a->kern->softmax_rows_bwd(a->datt, a->att, heads * T, T, T);                             /* datt holds dlogits from here on */
         if (a->encoder->bias && a->trained) {
@@ -451,12 +452,13 @@ static void general_bwd(struct attn *a, real *dqkv, const real *dout, const real
             zero(a->dbias, a->H * square);
             for (int b = 0; b < p.count; b++)
                 for (size_t i = 0; i < a->H * square; i++) a->dbias[i] += a->datt[b * a->H * square + i];
-            a->encoder->bias_bwd(a->self, &one, a->dbias);
+            TIMED(TIMES_HOOKS, a->encoder->bias_bwd(a->self, &one, a->dbias));
         }
         zero(a->dq_out, n);
         zero(a->dk_out, n);
         memcpy(a->dlogits, a->datt, heads * square * sizeof(real));                              /* ds: the logits' own share, then the hook's */
-        if (a->encoder->logits) a->encoder->logits_bwd(a->self, &c, a->q_out, a->k_out, a->s, a->datt, a->dq_out, a->dk_out, a->dlogits);
+        if (a->encoder->logits)
+            TIMED(TIMES_HOOKS, a->encoder->logits_bwd(a->self, &c, a->q_out, a->k_out, a->s, a->datt, a->dq_out, a->dk_out, a->dlogits));
         for (int h = 0; h < heads; h++) {
             long at = (long)h * T * a->dh;
             gemm(0, 0, T, a->dh, T, c.scale, a->dlogits + h * square, T, a->k_out + at, a->dh, 1, a->dq_out + at, a->dh);
