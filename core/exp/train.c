@@ -136,6 +136,9 @@ static int resume(struct session *s)
     int from = s->job->resume;
     if (from >= 0) {
         if (ckpt_path(path, s->job->checkpoint, from, s->err) != 0 || ckpt_load(path, &s->model, s->config->key, &s->at, s->err) != 0) return -1;
+        if (s->at.step != s->job->from_step)
+            return lab_fail(s->err, "%s: stands at step %lld, expected %lld: is it used by another database, too?", path,
+                            (long long)s->at.step, (long long)s->job->from_step);
         s->slot = (from + 1) % CKPT_SLOTS;           /* what we go on from is the last to be overwritten */
         s->saved_step = s->at.step;
     }

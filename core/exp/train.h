@@ -14,7 +14,8 @@ struct train_job {
     const struct run_config *config;
     const char *weights;             /* safetensors: written by training, read by evaluation */
     const char *checkpoint;          /* base of the paths of checkpoints (ckpt_path); NULL or "" = none are written */
-    int resume;                      /* the slot to go on from, -1 = start anew */
+    int resume;                      /* the slot to go on from, -1 = start anew ... */
+    int64_t from_step;               /* ... and the step that it must stand at */
     const char *attempt;             /* whose checkpoints they are */
     const struct record_sink *sink;
     const volatile sig_atomic_t *stop;   /* nonzero: finish the step, save a checkpoint, return TRAIN_STOPPED; may be NULL */

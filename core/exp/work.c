@@ -2,7 +2,7 @@
  *
  * A job is eleven texts, each ended by NUL, so that a path may hold any character:
  * "lab job 2", kind, run key, encoder's file, task's file, weights' path, checkpoints' path,
- * attempt, the checkpoint to go on from (a, b or nothing), lengths and the run's settings.
+ * attempt, the checkpoint to go on from (a or b and its step, or nothing), lengths and the run's settings.
  * Plugins run inside this process: whatever they do to it, the supervisor sees a pipe that ends.
  */
 #include "exp/work.h"
@@ -38,6 +38,8 @@ static void add_field(struct str *out, const char *text) { str_addn(out, text, s
 void work_write(struct str *out, const struct work_job *job)
 {
     struct str lengths = { 0 };
+    char resume[32] = "";
+    if (job->resume >= 0) snprintf(resume, sizeof resume, "%c%lld", 'a' + job->resume, (long long)job->from_step);
     option_print(&lengths, &lengths_row, &job->lengths);
     add_field(out, format);
     add_field(out, kind_name[job->kind]);
@@ -47,7 +49,7 @@ void work_write(struct str *out, const struct work_job *job)
     add_field(out, job->weights);
     add_field(out, job->checkpoint);
     add_field(out, job->attempt);
-    add_field(out, job->resume < 0 ? "" : (const char[]){ (char)('a' + job->resume), '\0' });
+    add_field(out, resume);
     add_field(out, str_text(&lengths));
     add_field(out, job->config->settings);
     if (lengths.failed) out->failed = 1;
@@ -58,8 +60,19 @@ struct job {                         /* as it arrives */
     const char *field[N_FIELD];
     enum work_kind kind;
     int resume;
+    int64_t from_step;
     struct option_list lengths;
 };
+
+static int parse_resume(struct job *job, struct lab_err *err)
+{
+    const char *text = job->field[RESUME];
+    job->resume = -1;
+    if (!*text) return 0;
+    job->resume = *text - 'a';
+    if (job->resume >= 0 && job->resume < CKPT_SLOTS && str_to_int(text + 1, 0, INT64_MAX, &job->from_step)) return 0;
+    return lab_fail(err, "unknown checkpoint '%.20s'", text);
+}
 
 static int parse_job(struct job *job, const struct str *text, struct lab_err *err)
 {
@@ -77,9 +90,7 @@ static int parse_job(struct job *job, const struct str *text, struct lab_err *er
     while (kind < N_KIND && strcmp(kind_name[kind], job->field[KIND])) kind++;
     if (kind == N_KIND) return lab_fail(err, "unknown kind of job '%.20s'", job->field[KIND]);
     job->kind = (enum work_kind)kind;
-    const char *slot = job->field[RESUME];
-    if (*slot && (*slot < 'a' || *slot >= 'a' + CKPT_SLOTS || slot[1])) return lab_fail(err, "unknown checkpoint '%.20s'", slot);
-    job->resume = *slot ? *slot - 'a' : -1;
+    if (parse_resume(job, err) != 0) return -1;
     return option_set(&lengths_row, &job->lengths, job->field[LENGTHS], err);
 }
 
@@ -171,7 +182,8 @@ static enum train_status do_job(struct job *job, struct run_config *config, cons
     struct record start = { .type = RECORD_START };
     memcpy(start.sha256, config->key, sizeof start.sha256);
     if (record_emit(sink, &start) != 0) return TRAIN_STOPPED;
-    struct train_job train = { config, job->field[WEIGHTS], job->field[CHECKPOINT], job->resume, job->field[ATTEMPT], sink, &stop };
+    struct train_job train = { .config = config, .weights = job->field[WEIGHTS], .checkpoint = job->field[CHECKPOINT], .resume = job->resume,
+                               .from_step = job->from_step, .attempt = job->field[ATTEMPT], .sink = sink, .stop = &stop };
     config->eval.lengths = job->lengths;
     switch (job->kind) {
     case WORK_TRAIN: return train_run(&train, err);
