@@ -116,7 +116,8 @@ $(B)/plugins/%.so: plugins/%.c $(B)/flags
 	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) -O3 $(filter-out -Icore,$(OUR_CFLAGS)) -Icore/abi -fPIC -MMD -MP -MF $(@:.so=.d) -shared \
 	 $(OUR_LDFLAGS) $(PLUGIN_DEFS) $(LDFLAGS) -o $@ $< -lm
 $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
-	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(filter-out -Icore,$(OUR_CFLAGS)) -Icore/abi -fPIC -MMD -MP -MF $(@:.so=.d) -shared -o $@ $< -lm
+	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(filter-out -Icore,$(OUR_CFLAGS)) -Icore/abi -fPIC -MMD -MP -MF $(@:.so=.d) -shared -o $@ $< -lm $(FIXTURE_LIBS)
+$(B)/tests/plugins/bad_library.so: FIXTURE_LIBS := -Wl,--no-as-needed -lmd
 
 lab: $(B)/lab $(PLUGINS)
 	$(Q)if [ $(FLAVOUR) = normal ]; then ln -sf $(B)/lab lab; fi

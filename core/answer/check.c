@@ -236,7 +236,8 @@ int check_file(struct check_report *r, const char *path, const struct check_opti
     if (answer == MAP_FAILED) return lab_fail(err, "out of memory for the answers of the tests");
     struct check_case c = { .path = r->path, .seed = o->seed, .answer = answer };
     rc = add_subject(r, &c, CHECK_THE_FILE, "", limit_ms, err);
-    for (int i = 0; rc == 0 && r->row[0].state == CHECK_OK && i < answer->n_entry; i++)
+    int loads = rc == 0 && find_row(r, "", "load.file")->state == CHECK_OK && find_row(r, "", "load.time")->state == CHECK_OK;
+    for (int i = 0; rc == 0 && loads && i < answer->n_entry; i++)
         rc = add_subject(r, &c, answer->entry[i].subject, answer->entry[i].name, limit_ms, err);
     snprintf(r->plugin, sizeof r->plugin, "%s", answer->plugin);
     munmap(answer, sizeof *answer);

@@ -463,22 +463,26 @@ static void test_accumulates(struct check_case *c)
     each_rig(c, few, COUNT(few), 0, add_to);
 }
 
+static struct object the_object;
+static void leave_globals(struct check_case *c, struct rig *r)
+{
+    char *before[8];
+    for (int i = 0; i < the_object.n_writable; i++)
+        before[i] = memcpy(malloc(the_object.writable[i].bytes), the_object.writable[i].at, the_object.writable[i].bytes);
+    call_once(c, r);
+    for (int i = 0; i < the_object.n_writable; i++) {
+        for (size_t k = 0; k < the_object.writable[i].bytes; k++)
+            if (before[i][k] != the_object.writable[i].at[k])
+                check_fail(c, "hooks that change no variable of the plugin", "a static or global variable; any number of threads may run a hook at once",
+                           "byte 0x%tx of the loaded file changed", the_object.writable[i].at + k - the_object.base);
+        free(before[i]);
+    }
+}
 static void test_globals(struct check_case *c)
 {
-    struct object o;
-    char *before[8];
     need_hooks(c);
-    if (object_find(&o, c->path) != 0) check_skip(c, "the dynamic linker does not tell where its data is");
-    for (int i = 0; i < o.n_writable; i++) {
-        before[i] = malloc(o.writable[i].bytes);
-        memcpy(before[i], o.writable[i].at, o.writable[i].bytes);
-    }
-    each_rig(c, many, COUNT(many), 0, call_once);
-    for (int i = 0; i < o.n_writable; i++)
-        for (size_t k = 0; k < o.writable[i].bytes; k++)
-            if (before[i][k] != o.writable[i].at[k])
-                check_fail(c, "hooks that change no variable of the plugin", "a static or global variable; any number of threads may run a hook at once",
-                           "byte 0x%tx of the loaded file changed", o.writable[i].at + k - o.base);
+    if (object_find(&the_object, c->path) != 0) check_skip(c, "the dynamic linker does not tell where its data is");
+    each_rig(c, many, COUNT(many), 0, leave_globals);
 }
 
 static struct check_case *allocating;

@@ -11,7 +11,7 @@
 enum { TAPE_MOST = 1 << 20,          /* longer examples are not tried */
        LENGTHS = 8, EXAMPLES = 50 };
 
-/* ---- an instance, and an example in arrays that end where memory ends ---- */
+/* ---- an instance, and an example; guarded, its arrays end where memory ends ---- */
 
 struct instance { const struct lab_task *task; void *self; struct lab_task_info info; char variant[96]; };
 
@@ -35,7 +35,7 @@ static int tape_of(const struct instance *t, int len) { return t->task->tape ? t
 
 struct sheet { struct lab_example e; int tape; char *map[4]; size_t map_bytes; };
 
-static void make_sheet(struct sheet *s, int tape)
+static void make_sheet(struct sheet *s, int tape, int guarded)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)tape * 4, inside = (bytes + page - 1) / page * page;
     void *at[4];
@@ -43,7 +43,7 @@ static void make_sheet(struct sheet *s, int tape)
     for (int i = 0; i < 4; i++) {
         s->map[i] = mmap(NULL, s->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (s->map[i] == MAP_FAILED) abort();
-        mprotect(s->map[i], page, PROT_NONE), mprotect(s->map[i] + page + inside, page, PROT_NONE);
+        if (guarded) mprotect(s->map[i], page, PROT_NONE), mprotect(s->map[i] + page + inside, page, PROT_NONE);
         at[i] = s->map[i] + page + inside - bytes;
     }
     s->e = (struct lab_example){ .in = at[0], .target = at[1], .weight = at[2], .pos = at[3] };
@@ -177,7 +177,7 @@ static void check_range(struct check_case *c, struct instance *t)
     int length[LENGTHS], n = lengths_of(t, length);
     for (int k = 0; k < n; k++) {
         struct sheet s;
-        make_sheet(&s, tape_of(t, length[k]));
+        make_sheet(&s, tape_of(t, length[k]), 1);
         for (int split = LAB_TRAIN; split <= LAB_TEST; split++)
             for (int64_t i = 0; i < (s.tape > 1000 ? 1 : EXAMPLES); i++) draw(c, t, &s, c->seed, split, i, length[k]), check_example(c, t, &s);
         free_sheet(&s);
@@ -194,7 +194,7 @@ static void test_lengths(struct check_case *c)
     int n = lengths_of(&t, length);
     for (int k = 0; k < n; k++) {
         struct sheet s;
-        make_sheet(&s, tape_of(&t, length[k]));
+        make_sheet(&s, tape_of(&t, length[k]), 0);
         draw(c, &t, &s, c->seed, LAB_TRAIN, 0, length[k]);
         free_sheet(&s);
     }
@@ -215,7 +215,7 @@ static void check_repeatable(struct check_case *c, struct instance *t)
     struct lab_err ignored;
     struct sheet first, again;
     int len = usual_length(t, 12), variant = 0;
-    make_sheet(&first, tape_of(t, len)), make_sheet(&again, tape_of(t, len));
+    make_sheet(&first, tape_of(t, len), 0), make_sheet(&again, tape_of(t, len), 0);
     while (variant < rig_variants(c->task->options) - 1 && *t->variant) {
         char text[96];
         void *self = calloc(1, c->task->self_size + 1);
@@ -250,7 +250,7 @@ static void test_distinct(struct check_case *c)
     struct sheet a, b;
     if (open_instance(&t, c->task, 0, &ignored) != 0) check_skip(c, "init refuses the defaults");
     int len = usual_length(&t, 24);
-    make_sheet(&a, tape_of(&t, len)), make_sheet(&b, tape_of(&t, len));
+    make_sheet(&a, tape_of(&t, len), 0), make_sheet(&b, tape_of(&t, len), 0);
     for (int k = 0; k < COUNT(other); k++) {
         int equal = 0;
         for (int64_t i = 0; i < EXAMPLES; i++) {
@@ -272,7 +272,7 @@ static void check_solution(struct check_case *c, struct instance *t)
         struct sheet s;
         int tape = tape_of(t, length[k]);
         int32_t *target = malloc((size_t)tape * sizeof *target);
-        make_sheet(&s, tape);
+        make_sheet(&s, tape, 0);
         for (int64_t i = 0; i < (tape > 1000 ? 1 : EXAMPLES); i++) {
             draw(c, t, &s, c->seed, LAB_TEST, i, length[k]);
             memcpy(target, s.e.target, (size_t)tape * sizeof *target);
@@ -306,7 +306,7 @@ static void check_orders(struct check_case *c, struct instance *t)
     struct sheet s;
     double below[PAIRS_LEN * 8][PAIRS_LEN * 8] = { { 0 } }, above[PAIRS_LEN * 8][PAIRS_LEN * 8] = { { 0 } }, most = 0;
     if (tape < 2 || tape > PAIRS_LEN * 8) return;
-    make_sheet(&s, tape);
+    make_sheet(&s, tape, 0);
     for (int64_t n = 0; n < DRAWS; n++) {
         draw(c, t, &s, c->seed, LAB_TRAIN, n, len);
         for (int i = 0; i < tape; i++)

@@ -398,10 +398,10 @@ static void make_params(struct rig *r)
 void rig_make(struct rig *r, const struct rig_instance *instance, int hook, const struct rig_shape *shape, int guarded, uint64_t seed)
 {
     const struct lab_encoder *e = instance->encoder;
-    struct lab_rng rng = lab_rng_at(seed, 0x716, (uint32_t)hook, (uint32_t)shape->Tk);
     *r = (struct rig){ .instance = instance, .hook = hook, .guarded = guarded, .seed = seed, .shape = *shape };
     if (hook == LAB_H_BIAS) r->shape.B = 1, r->shape.padded = 0, r->shape.positions -= r->shape.positions == RIG_ROWS;
     if (hook == LAB_H_EMBED || hook == LAB_H_VALUE) r->shape.Tk = hook == LAB_H_EMBED ? r->shape.Tq : r->shape.Tk;
+    struct lab_rng rng = lab_rng_at(seed, 0x716, (uint32_t)hook, (uint32_t)r->shape.Tk);
     make_call(r);
     fill_positions(r, &rng);
     r->call.pos_q = (int32_t *)(void *)r->pos_q->at, r->call.pos_k = (int32_t *)(void *)r->pos_k->at;

@@ -55,11 +55,11 @@ int cmd_check(const struct cmd *cmd, int argc, char **argv)
     if (wish.list) check_list(&out);
     else if (wish.json) str_add(&out, "[");
     for (int i = 1; i < argc && rc == 0; i++) {
-        if (i > 1) str_add(&out, wish.json ? ",\n" : out.len ? "\n" : "");
+        if (i > 1 && (wish.json || !wish.only_failed)) str_add(&out, wish.json ? ",\n" : "\n");
         rc = check(argv[i], &wish, &out, &failed, &err);
     }
     if (wish.json && !wish.list) str_add(&out, "]\n");
-    if (wish.only_failed && !wish.json && !failed && rc == 0) str_printf(&out, "%d passed all tests\n", argc - 1);
+    if (wish.only_failed && !wish.json && !failed && rc == 0) str_printf(&out, "%d plugin%s passed all tests\n", argc - 1, argc == 2 ? "" : "s");
     if (rc == 0 && out.failed) rc = lab_fail(&err, "out of memory: the report is cut");
     if (rc == 0) fputs(str_text(&out), stdout);
     str_free(&out);
