@@ -279,6 +279,9 @@ void check_print(const struct check_report *r, int only_failed, struct str *out)
     }
     str_printf(out, "%zu passed, %zu failed, %zu not applicable, in %.1f s (%s, seed %llu)\n", r->n - r->failed - r->skipped, r->failed,
                r->skipped, r->ms / 1000, sizeof(lab_real) == sizeof(float) ? "float" : "double", (unsigned long long)r->seed);
+    if (sizeof(lab_real) == sizeof(float) && !only_failed && find_row(r, r->row[r->n - 1].subject, "gradients.twice"))
+        str_add(out, "float checks gradients to two digits; for six: `make FLAVOUR=double lab`, then `build/double/lab check` on the plugin built "
+                "with -DLAB_REAL_DOUBLE\n");
 }
 
 static void add_member(struct str *out, const char *name, const char *value)

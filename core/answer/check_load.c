@@ -103,13 +103,13 @@ const struct check_test check_load_tests[] = {
 
 static void check_line(struct check_case *c, const char *what, const char *text, int must)
 {
-    enum { LONGEST = 200 };
+    enum { LONGEST = 400 };
     const char *cause = "`lab list` and `lab info` print it as it is";
     if (!text || !*text) {
         if (must) check_fail(c, "a line of text", cause, "no %s", what);
         return;
     }
-    if (strlen(text) > LONGEST) check_fail(c, "a line of at most 200 bytes", cause, "%s has %zu", what, strlen(text));
+    if (strlen(text) > LONGEST) check_fail(c, "a line of at most 400 bytes", cause, "%s has %zu", what, strlen(text));
     if (str_utf8(text, strlen(text)) != strlen(text)) check_fail(c, "UTF-8", cause, "%s is not", what);
     for (const char *p = text; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f) check_fail(c, "one line without control characters", cause, "byte 0x%02x in %s", *p, what);

@@ -449,9 +449,10 @@ void rig_pick(struct rig *sub, const struct rig *whole, const int *index)
         gather(&sub->shape, &whole->shape, hook_arrays[sub->hook].in[i].extent, index, rig_reals(whole->in[i]), rig_reals(sub->in[i]));
 }
 
-void rig_pick_out(const struct rig *sub, const struct rig *whole, const int *index, int i, lab_real *want)
+void rig_pick_out(const struct rig *sub, const struct rig *whole, const int *index, const lab_real *result, lab_real *want)
 {
-    gather(&sub->shape, &whole->shape, hook_arrays[sub->hook].out[i].extent, index, rig_reals(whole->out[i]), want);
+    enum extent extent = sub->hook == LAB_H_QK ? LOGITS : hook_arrays[sub->hook].out[0].extent;
+    gather(&sub->shape, &whole->shape, extent, index, result, want);
 }
 
 static void take_part(struct rig_array *to, const struct rig_array *from, int b)

@@ -64,9 +64,10 @@ void rig_backward(struct rig *);     /* zeroes din, gradients and scratch, then 
 void rig_call(struct rig *, int backward);       /* calls with all as it is */
 void rig_mask(struct rig *);         /* zeroes what nobody reads: masked logits, masked gradients of weights.  Done by the two above */
 void rig_zero(const struct rig_array *);
-/* sub is whole with the tokens index[0..sub.Tq): inputs and positions are copied; *want becomes what out[i] must be. */
+/* sub is whole with the tokens index[0..sub.Tq): inputs and positions are copied; from the whole's result (of qk: the
+ * products of q_out and k_out) *want becomes what the sub's must be. */
 void rig_pick(struct rig *sub, const struct rig *whole, const int *index);
-void rig_pick_out(const struct rig *sub, const struct rig *whole, const int *index, int i, lab_real *want);
+void rig_pick_out(const struct rig *sub, const struct rig *whole, const int *index, const lab_real *result, lab_real *want);
 /* The row b of whole, alone. */
 void rig_take_row(struct rig *one, const struct rig *whole, int b);
 
