@@ -60,8 +60,9 @@ BAD_PLUGINS := $(BAD_SRC:%.c=$(B)/%.so)
 UNIT_SRC    := $(wildcard tests/unit/test_*.c)
 UNIT_BIN    := $(UNIT_SRC:%.c=$(B)/%)
 SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql)
+SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
-.PHONY: all deps test check build unit cli-test check-layers check-headers check-exports clean help install uninstall dist
+.PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
 .PHONY: flavour-tests FORCE
 
 all: lab
@@ -88,12 +89,15 @@ FORCE:
 $(B)/gen/sql.h: $(SQL_SRC) tests/embed.sh
 	$(Q)mkdir -p $(@D); sh tests/embed.sh $(SQL_SRC) > $@
 
+$(B)/gen/skeleton.h: $(SKELETONS) tests/embed.sh
+	$(Q)mkdir -p $(@D); sh tests/embed.sh $(SKELETONS) > $@
+
 # Wall time and commit belong to provenance, so they are read at run time or here, never typed.
 $(B)/gen/build.h: FORCE
 	$(Q)mkdir -p $(@D); sh tests/build_info.sh '$(CC)' '$(subst ','\'',$(CFLAGS) $(filter-out -D% -I%,$(OUR_CFLAGS)))' > $@.new; \
 	 cmp -s $@.new $@ 2>/dev/null && rm $@.new || mv $@.new $@
 
-GEN := $(B)/gen/sql.h $(B)/gen/build.h
+GEN := $(B)/gen/sql.h $(B)/gen/skeleton.h $(B)/gen/build.h
 
 $(B)/core/nn/kern.%.o: core/nn/kern.c $(B)/flags
 	$(call say,CC,$@)
@@ -142,11 +146,14 @@ check-headers: $(GEN)
 check-exports: lab
 	$(Q)sh tests/check_exports.sh $(PLUGINS)
 
+check-plugins: lab
+	$(Q)$(B)/lab check --only-failed $(PLUGINS)
+
 ## make test        every fast test, in float and in double (also: make check)
 check: test
-test: check-layers check-headers check-exports unit cli-test flavour-tests
+test: check-layers check-headers check-exports check-plugins unit cli-test flavour-tests
 flavour-tests: unit cli-test
-	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit
+	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit check-plugins
 
 ## make clean       remove what was built
 clean:
