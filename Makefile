@@ -11,6 +11,9 @@ bindir      ?= $(PREFIX)/bin
 libdir      ?= $(PREFIX)/lib
 datadir     ?= $(PREFIX)/share
 includedir  ?= $(PREFIX)/include
+mandir      ?= $(datadir)/man
+completions ?= $(datadir)/bash-completion/completions
+INSTALL     ?= install
 CFLAGS      ?= -O2 -g
 FLAVOUR     ?= normal
 Q           := $(if $(V),,@)
@@ -63,7 +66,7 @@ SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql)
 SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
-.PHONY: flavour-tests FORCE
+.PHONY: flavour-tests install-test FORCE
 
 all: lab
 
@@ -151,9 +154,53 @@ check-plugins: lab
 
 ## make test        every fast test, in float and in double (also: make check)
 check: test
-test: check-layers check-headers check-exports check-plugins unit cli-test flavour-tests
+test: check-layers check-headers check-exports check-plugins unit cli-test install-test flavour-tests
 flavour-tests: unit cli-test
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit check-plugins
+
+# ---- installing ----
+VERSION     := $(shell sed -n 's/.*LAB_VERSION "\(.*\)"/\1/p' core/exp/env.h)
+ABI         := $(shell sed -n 's/^\#define LAB_ABI_MAJOR \([0-9]*\)u.*/\1/p' core/abi/lab_plugin.h).$(shell \
+                       sed -n 's/^\#define LAB_ABI_MINOR \([0-9]*\)u.*/\1/p' core/abi/lab_plugin.h)
+D           := $(DESTDIR)
+QUERIES     := $(wildcard results/queries/*.sql)
+EXPERIMENTS := $(wildcard experiments/*.ini)
+# Every installed file, once: install puts it there, uninstall takes it away.
+INSTALLED    = $(bindir)/lab $(PLUGINS:$(B)/plugins/%=$(libdir)/lab/plugins/%) $(includedir)/lab/lab_plugin.h $(includedir)/lab/lab_task.h \
+               $(libdir)/pkgconfig/lab-plugin.pc $(mandir)/man1/lab.1 $(completions)/lab \
+               $(QUERIES:results/%=$(datadir)/lab/%) $(EXPERIMENTS:%=$(datadir)/lab/%)
+
+$(B)/lab.1: $(B)/lab tests/make_man.sh
+	$(call say,MAN,$@)
+	$(Q)sh tests/make_man.sh $(B)/lab > $@
+
+$(B)/lab-plugin.pc: core/abi/lab-plugin.pc.in FORCE
+	$(Q)mkdir -p $(@D); sed -e 's|@PREFIX@|$(PREFIX)|; s|@INCLUDEDIR@|$(includedir)/lab|; s|@PLUGINDIR@|$(libdir)/lab/plugins|' \
+	 -e 's|@ABI@|$(ABI)|; s|@VERSION@|$(VERSION)|' $< > $@
+
+## make install     to PREFIX (/usr/local), under DESTDIR when that is set; make uninstall takes the same files away
+install: lab $(B)/lab.1 $(B)/lab-plugin.pc
+	$(Q)$(INSTALL) -d $(addprefix $(D),$(sort $(dir $(INSTALLED))))
+	$(Q)$(INSTALL) -m 755 $(B)/lab $(D)$(bindir)/lab
+	$(Q)for p in $(PLUGINS:$(B)/plugins/%=%); do $(INSTALL) -m 755 $(B)/plugins/$$p $(D)$(libdir)/lab/plugins/$$p || exit 1; done
+	$(Q)$(INSTALL) -m 644 core/abi/lab_plugin.h core/abi/lab_task.h $(D)$(includedir)/lab
+	$(Q)$(INSTALL) -m 644 $(B)/lab-plugin.pc $(D)$(libdir)/pkgconfig
+	$(Q)$(INSTALL) -m 644 $(B)/lab.1 $(D)$(mandir)/man1
+	$(Q)$(INSTALL) -m 644 core/cli/completion.bash $(D)$(completions)/lab
+	$(Q)$(INSTALL) -m 644 $(QUERIES) $(D)$(datadir)/lab/queries
+	$(Q)$(INSTALL) -m 644 $(EXPERIMENTS) $(D)$(datadir)/lab/experiments
+
+uninstall:
+	$(Q)rm -f $(addprefix $(D),$(INSTALLED))
+	$(Q)for d in $(addprefix $(D),$(datadir)/lab/queries $(datadir)/lab/experiments $(datadir)/lab $(libdir)/lab/plugins/encoders \
+	 $(libdir)/lab/plugins/tasks $(libdir)/lab/plugins $(libdir)/lab $(includedir)/lab); do rmdir $$d 2>/dev/null || true; done
+
+install-test: lab $(B)/lab.1
+	$(Q)MAKE='$(MAKE)' CC='$(CC)' sh tests/install.sh
+
+## make dist        lab-VERSION.tar.gz, the source as of the last commit
+dist:
+	$(Q)git archive --prefix=lab-$(VERSION)/ -o lab-$(VERSION).tar.gz HEAD && echo lab-$(VERSION).tar.gz
 
 ## make clean       remove what was built
 clean:
