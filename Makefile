@@ -60,6 +60,8 @@ PLUGIN_SRC  := $(wildcard plugins/*/*.c)
 PLUGINS     := $(PLUGIN_SRC:%.c=$(B)/%.so)
 BAD_SRC     := $(wildcard tests/plugins/*.c)
 BAD_PLUGINS := $(BAD_SRC:%.c=$(B)/%.so)
+OLD_SRC     := $(wildcard tests/abi/*/*.c)
+OLD_PLUGINS := $(OLD_SRC:%.c=$(B)/%.so)
 UNIT_SRC    := $(wildcard tests/unit/test_*.c)
 UNIT_BIN    := $(UNIT_SRC:%.c=$(B)/%)
 SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql)
@@ -124,6 +126,9 @@ $(B)/plugins/%.so: plugins/%.c $(B)/flags
 	 $(OUR_LDFLAGS) $(PLUGIN_DEFS) $(LDFLAGS) -o $@ $< -lm
 $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(filter-out -Icore,$(OUR_CFLAGS)) -Icore/abi -fPIC -MMD -MP -MF $(@:.so=.d) -shared -o $@ $< -lm $(FIXTURE_LIBS)
+# Plugins of earlier ABIs, each with the headers of its time.
+$(B)/tests/abi/%.so: tests/abi/%.c $(B)/flags
+	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(filter-out -Icore,$(OUR_CFLAGS)) -I$(<D) -fPIC -MMD -MP -MF $(@:.so=.d) -shared -o $@ $< -lm
 $(B)/tests/plugins/bad_library.so: FIXTURE_LIBS := -Wl,--no-as-needed -lmd
 
 lab: $(B)/lab $(PLUGINS)
@@ -134,12 +139,12 @@ $(B)/tests/unit/%: tests/unit/%.c $(B)/liblab.a
 	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(OUR_CFLAGS) -Itests -DTEST_BUILD='"$(B)"' -MMD -MP -MF $@.d -o $@ $< $(B)/liblab.a \
 	 $(OUR_LDFLAGS) $(LDFLAGS) -lcmocka $(LIBS)
 
-build: lab $(BAD_PLUGINS) $(UNIT_BIN)
+build: lab $(BAD_PLUGINS) $(OLD_PLUGINS) $(UNIT_BIN)
 
 unit: build
 	$(Q)sh tests/run_unit.sh $(UNIT_BIN)
 
-cli-test: lab $(BAD_PLUGINS)
+cli-test: lab $(BAD_PLUGINS) $(OLD_PLUGINS)
 	$(Q)sh tests/run_cli.sh $(wildcard tests/cli/*.test)
 
 check-layers:
@@ -196,7 +201,7 @@ uninstall:
 	 $(libdir)/lab/plugins/tasks $(libdir)/lab/plugins $(libdir)/lab $(includedir)/lab); do rmdir $$d 2>/dev/null || true; done
 
 install-test: lab $(B)/lab.1
-	$(Q)MAKE='$(MAKE)' CC='$(CC)' sh tests/install.sh
+	$(Q)MAKE='$(MAKE)' CC='$(CC)' PREFIX='$(PREFIX)' sh tests/install.sh
 
 ## make dist        lab-VERSION.tar.gz, the source as of the last commit
 dist:
