@@ -61,7 +61,7 @@ UNIT_SRC    := $(wildcard tests/unit/test_*.c)
 UNIT_BIN    := $(UNIT_SRC:%.c=$(B)/%)
 SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql)
 
-.PHONY: all deps test check build unit cli-test check-layers check-headers check-exports clean help install uninstall dist
+.PHONY: all deps test check build unit slow-test cli-test check-layers check-headers check-exports clean help install uninstall dist
 .PHONY: flavour-tests FORCE
 
 all: lab
@@ -146,6 +146,10 @@ check: test
 test: check-layers check-headers check-exports unit cli-test flavour-tests
 flavour-tests: unit cli-test
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit
+
+## make slow-test   the tasks of the literature, 10000 examples for each task and length
+slow-test: build
+	$(Q)LAB_TEST_EXAMPLES=10000 $(B)/tests/unit/test_field_tasks
 
 ## make clean       remove what was built
 clean:
