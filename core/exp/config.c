@@ -22,6 +22,11 @@ const struct lab_option config_model_table[] = {
     LAB_OPTIONS_END };
 const struct lab_option config_train_table[] = {
     OPTION_RANGE_ROW(struct train_options, length, "8", 1, 1000000, "of the training sequences; a range is drawn anew each step"),
+    LAB_ENUM(struct train_options, length_law, "uniform", "uniform|reverse_exponential|growing",
+             "of a range: equally likely, in proportion to tau^length, or the longest growing from the shortest on"),
+    LAB_ENUM(struct train_options, per, "batch", "batch|example", "draw one length for all sequences of a step, or pad each to the longest"),
+    LAB_REAL(struct train_options, tau, "0.9", 1e-3, 1e3, "of length_law = reverse_exponential"),
+    LAB_INT(struct train_options, grow_every, "100", 1, 100000000, "steps until the longest grows by one, with length_law = growing"),
     LAB_INT(struct train_options, steps, "2000", 1, 100000000, "optimiser steps"),
     LAB_INT(struct train_options, batch, "64", 1, 1000000, "sequences a step"),
     LAB_REAL(struct train_options, lr, "1e-3", 0, 100, "learning rate"),
@@ -253,7 +258,7 @@ static void fill_dims(struct run_config *c)
         int T = config_tape(c, c->eval.lengths.v[i]);
         if (T > c->dims.max_len) c->dims.max_len = T;
     }
-    c->dims.max_pos = c->dims.max_len;
+    c->dims.max_pos = c->task_info.max_pos > c->dims.max_len ? c->task_info.max_pos : c->dims.max_len;
 }
 
 /* An encoder's parameters: well-formed, of different names, and of one shape however long the evaluation is. */
@@ -263,7 +268,8 @@ static int check_params(const struct build *b)
     const struct lab_encoder *e = c->encoder;
     struct lab_dims longer = c->dims;
     const char *name[64];
-    longer.max_len = longer.max_pos = c->dims.max_len * 2;
+    longer.max_len = c->dims.max_len * 2;
+    longer.max_pos = c->dims.max_pos * 2;
     for (int i = 0; e->param; i++) {
         struct lab_param p = { 0 }, q = { 0 };
         int more = e->param(c->encoder_self, &c->dims, i, &p);

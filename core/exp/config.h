@@ -14,8 +14,14 @@
 #include "nn/model.h"
 #include "nn/optim.h"
 
+enum { LENGTH_UNIFORM, LENGTH_REVERSE_EXPONENTIAL, LENGTH_GROWING };
+enum { LENGTH_PER_BATCH, LENGTH_PER_EXAMPLE };
+
 struct train_options {
     struct option_range length;      /* drawn anew each step when lo < hi */
+    int32_t length_law, per;         /* LENGTH_... */
+    double  tau;
+    int32_t grow_every;
     int32_t steps, batch;
     double  lr, beta1, beta2, eps, weight_decay, clip;
     int32_t warmup, schedule;        /* OPTIM_CONSTANT, OPTIM_COSINE */
