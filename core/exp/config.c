@@ -42,6 +42,8 @@ const struct lab_option config_train_table[] = {
 const struct lab_option config_eval_table[] = {
     OPTION_LIST_ROW(struct eval_options, lengths, NULL, 1, 1000000, "to evaluate at; without it the longest training length"),
     LAB_INT(struct eval_options, sequences, "1000", 1, 100000000, "at the end, for each length"),
+    LAB_INT(struct eval_options, free_sequences, "100", 0, 100000000,
+            "of those, how many a causal model also continues alone from the prompt, if the task has one"),
     LAB_INT(struct eval_options, every, "250", 0, 100000000, "steps between evaluations during training; 0: none"),
     LAB_INT(struct eval_options, every_sequences, "200", 1, 100000000, "of those, for each length"),
     LAB_INT(struct eval_options, seed, "1", 0, 2147483647, "of the evaluation data, one set for all runs"),
@@ -225,9 +227,9 @@ static int init_task(const struct build *b)
     if (c->task->init(c->task_self, &c->task_info, &why) != 0) return conf_fail(find(b, "run", "task"), b->err, "task %s: %s", c->task->name, why.msg);
     c->task_ready = 1;
     const struct lab_task_info *i = &c->task_info;
-    if (i->vocab_in < 1 || i->vocab_out < 1 || i->min_len < 1 || i->max_len < i->min_len)
-        return conf_fail(find(b, "run", "task"), b->err, "task %s describes itself with vocabularies %d, %d and lengths %d..%d: the plugin is at fault",
-                         c->task->name, (int)i->vocab_in, (int)i->vocab_out, (int)i->min_len, (int)i->max_len);
+    if (i->vocab_in < 1 || i->vocab_out < 1 || i->min_len < 1 || i->max_len < i->min_len || i->max_slice < 1)
+        return conf_fail(find(b, "run", "task"), b->err, "task %s describes itself with vocabularies %d, %d, lengths %d..%d and %d slices: the plugin is at fault",
+                         c->task->name, (int)i->vocab_in, (int)i->vocab_out, (int)i->min_len, (int)i->max_len, (int)i->max_slice);
     return 0;
 }
 
@@ -404,6 +406,11 @@ void config_free(struct run_config *c)
 }
 
 int config_tape(const struct run_config *c, int length) { return c->task->tape ? c->task->tape(c->task_self, length) : length; }
+
+int config_continues(const struct run_config *c)
+{
+    return c->model.causal && (c->task->flags & LAB_TASK_CAUSAL) && c->task_info.vocab_out <= c->task_info.vocab_in;
+}
 
 void config_model_setup(const struct run_config *c, struct model_setup *out)
 {

@@ -46,6 +46,9 @@ static int fill_row(struct data *d, uint64_t seed, int split, int64_t n, int i, 
     if (check_ids(d, e.in, T, 0, c->task_info.vocab_in, "token", err) != 0 ||
         check_ids(d, e.target, T, -1, c->task_info.vocab_out, "target", err) != 0 ||
         (own_positions && check_ids(d, e.pos, T, 0, c->dims.max_pos, "position id", err) != 0)) return -1;
+    if (e.slice < 0 || e.slice >= c->task_info.max_slice || e.prompt < 0 || e.prompt > tape)
+        return lab_fail(err, "task %s: slice %d of %d, a prompt of %d of %d tokens: the task is at fault", c->task->name, (int)e.slice,
+                        (int)c->task_info.max_slice, (int)e.prompt, tape);
     d->slice[i] = e.slice;
     d->prompt[i] = e.prompt;
     return 0;
