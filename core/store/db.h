@@ -4,7 +4,7 @@
 #include <sqlite3.h>
 #include "store/store.h"
 
-enum { DB_STATEMENTS = 32 };         /* room for store.c's prepared statements */
+enum { DB_STATEMENTS = 40 };         /* room for store.c's prepared statements */
 struct store {
     sqlite3 *db;
     char *path;                      /* as the user gave it: every message begins with it */

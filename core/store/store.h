@@ -52,8 +52,8 @@ int store_is_saved(struct store *, int64_t run_id, int64_t env_id, const char *u
 int store_attempt_continue(struct store *, int64_t attempt_id, const char *parent_uuid, int64_t from_step, struct lab_err *err);
 /* A sign of life. */
 int store_attempt_beat(struct store *, int64_t attempt_id, int64_t last_step, struct lab_err *err);
-/* Enters METRIC, EVAL, EVAL_POSITION (n_tok, n_tok_ok: at this position), UNTRAINED, ARTIFACT and CHECKPOINT records.  What comes twice is
- * replaced; an evaluation only by one of more sequences.  Later evaluations of a done run go to its done attempt. */
+/* Enters METRIC, EVAL, EVAL_POSITION (n_tok, n_tok_ok: at this position), EVAL_SLICE, UNTRAINED, ARTIFACT and CHECKPOINT records.
+ * What comes twice is replaced; an evaluation only by one of more sequences.  Later evaluations of a done run go to its done attempt. */
 int store_put_record(struct store *, int64_t attempt_id, const struct record *, struct lab_err *err);
 struct store_end {
     const char *status;              /* done, failed, interrupted, timeout, lost */
