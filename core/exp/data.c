@@ -16,12 +16,12 @@ int data_init(struct data *d, const struct run_config *config, int tokens, struc
 
 void data_release(struct data *d) { arena_free(&d->arena); }
 
-static int check_ids(const struct data *d, const int32_t *id, int n, int lo, int vocab, const char *what, struct lab_err *err)
+static int check_ids(const struct data *d, const int32_t *id, int n, int lo, int end, const char *what, struct lab_err *err)
 {
     for (int i = 0; i < n; i++)
-        if (id[i] < lo || id[i] >= vocab)
-            return lab_fail(err, "task %s: %s %d at position %d is outside [%d,%d): the task is at fault", d->config->task->name, what,
-                            (int)id[i], i, lo, vocab);
+        if (id[i] < lo || id[i] >= end)
+            return lab_fail(err, "task %s: %s %d at place %d is outside [%d,%d): the task is at fault", d->config->task->name, what,
+                            (int)id[i], i, lo, end);
     return 0;
 }
 
@@ -30,7 +30,7 @@ static int fill(struct data *d, uint64_t seed, int split, int length, int64_t fi
     const struct run_config *c = d->config;
     int T = config_tape(c, length), own_positions = (c->task->flags & LAB_TASK_POSITIONS) != 0;
     if ((int64_t)count * T > d->capacity)
-        return lab_fail(err, "%d examples of length %d need %d tokens, room is for %d", count, length, count * T, (int)d->capacity);
+        return lab_fail(err, "%d examples of length %d need %lld tokens, room is for %d", count, length, (long long)count * T, (int)d->capacity);
     for (int t = 0; t < T; t++) d->pos[t] = t;
     for (int i = 0; i < count; i++) {
         int at = i * T;
@@ -42,7 +42,8 @@ static int fill(struct data *d, uint64_t seed, int split, int length, int64_t fi
         }
         if (c->task->sample(c->task_self, seed, split, first + i, length, &e, err) != 0) return -1;
         if (check_ids(d, e.in, T, 0, c->task_info.vocab_in, "token", err) != 0 ||
-            check_ids(d, e.target, T, -1, c->task_info.vocab_out, "target", err) != 0) return -1;
+            check_ids(d, e.target, T, -1, c->task_info.vocab_out, "target", err) != 0 ||
+            check_ids(d, e.pos, T, 0, c->dims.max_pos, "position", err) != 0) return -1;
         d->slice[i] = e.slice;
     }
     d->batch = (struct model_batch){ .B = count, .T = T, .token = d->token, .target = d->target, .weight = d->weight, .pos = d->pos,
@@ -61,10 +62,10 @@ int data_train(struct data *d, int64_t step, struct lab_err *err)
 int data_eval(struct data *d, int split, int length, int64_t first, int count, struct hash *hash, struct lab_err *err)
 {
     if (fill(d, (uint64_t)d->config->eval.seed, split, length, first, count, err) != 0) return -1;
-    size_t n = (size_t)count * d->batch.T;
-    if (hash) {
-        hash_add(hash, d->token, n * sizeof *d->token);
-        hash_add(hash, d->target, n * sizeof *d->target);
+    size_t T = (size_t)d->batch.T;
+    for (size_t i = 0; hash && i < (size_t)count; i++) {             /* one by one: the same data has one hash in any batches */
+        hash_add(hash, d->token + i * T, T * sizeof *d->token);
+        hash_add(hash, d->target + i * T, T * sizeof *d->target);
     }
     return 0;
 }
