@@ -35,8 +35,8 @@ static void count(struct tally *t, const struct model *m, const struct data *d, 
         }
         if (task->score) {
             struct lab_example e = { .in = d->token + (size_t)i * b->T, .target = d->target + (size_t)i * b->T,
-                                     .weight = d->weight + (size_t)i * b->T, .slice = d->slice[i] };
-            all = task->score(d->config->task_self, length, &e, t->guess);
+                                     .weight = d->weight + (size_t)i * b->T, .pos = d->pos + (size_t)i * b->pos_stride, .slice = d->slice[i] };
+            all = task->score(d->config->task_self, length, &e, t->guess) == 1;
         }
         t->exact += all;
     }
