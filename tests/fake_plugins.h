@@ -5,6 +5,7 @@
 #ifndef LAB_TESTS_FAKE_PLUGINS_H
 #define LAB_TESTS_FAKE_PLUGINS_H
 #include "abi/lab_task.h"
+#include <unistd.h>
 #include "host/plugin.h"
 
 static int fake_live;
@@ -95,23 +96,36 @@ static inline int fake_sample(const void *self, uint64_t seed, int split, int64_
     for (int t = 0; t < len; t++) e->target[t] = e->in[t] = (int32_t)lab_rng_below(&r, (uint32_t)((const struct fake_task *)self)->vocab);
     return 0;
 }
+static inline int fake_loud_sample(const void *self, uint64_t seed, int split, int64_t n, int len, struct lab_example *e, struct lab_err *err)
+{
+    fake_sample(self, seed, split, n, len, e, err);
+    if (len > 8) e->in[len - 1] = ((const struct fake_task *)self)->vocab;
+    return 0;
+}
+static inline int fake_crash_sample(const void *self, uint64_t seed, int split, int64_t n, int len, struct lab_example *e, struct lab_err *err)
+{
+    (void)self, (void)seed, (void)split, (void)n, (void)len, (void)e, (void)err;
+    _exit(1);
+}
 static inline int fake_no_tape(const void *self, int len) { (void)self, (void)len; return 0; }
 static inline int fake_long_tape(const void *self, int len) { (void)self; return len > 4 ? 2000000000 : len; }
 static inline int fake_double_tape(const void *self, int len) { (void)self; return 2 * len + 1; }
 
 #define FAKE_TASK(id, how, ...) { .size = sizeof(struct lab_task), .name = #id, .summary = "fake", .self_size = sizeof(struct fake_task), \
-    .init = how, .fini = fake_fini, .sample = fake_sample, __VA_ARGS__ }
+    .init = how, .fini = fake_fini, __VA_ARGS__ }
 static const struct lab_task fake_task[] = {
-    FAKE_TASK(echo, fake_echo_init, .options = fake_task_options),
-    FAKE_TASK(other, fake_echo_init, .options = fake_task_required),
-    FAKE_TASK(next, fake_echo_init, .options = fake_task_options, .flags = LAB_TASK_CAUSAL),
-    FAKE_TASK(small, fake_short_init, .options = fake_task_options),
-    FAKE_TASK(translate, fake_translate_init, .options = fake_task_options),
-    FAKE_TASK(twice, fake_echo_init, .options = fake_task_options, .tape = fake_double_tape),
-    FAKE_TASK(silent, fake_silent_init, .options = fake_task_options),
-    FAKE_TASK(backward, fake_backward_init, .options = fake_task_options),
-    FAKE_TASK(tapeless, fake_echo_init, .options = fake_task_options, .tape = fake_no_tape),
-    FAKE_TASK(endless, fake_echo_init, .options = fake_task_options, .tape = fake_long_tape),
+    FAKE_TASK(echo, fake_echo_init, .sample = fake_sample, .options = fake_task_options),
+    FAKE_TASK(other, fake_echo_init, .sample = fake_sample, .options = fake_task_required),
+    FAKE_TASK(next, fake_echo_init, .sample = fake_sample, .options = fake_task_options, .flags = LAB_TASK_CAUSAL),
+    FAKE_TASK(small, fake_short_init, .sample = fake_sample, .options = fake_task_options),
+    FAKE_TASK(translate, fake_translate_init, .sample = fake_sample, .options = fake_task_options),
+    FAKE_TASK(twice, fake_echo_init, .sample = fake_sample, .options = fake_task_options, .tape = fake_double_tape),
+    FAKE_TASK(loud, fake_echo_init, .options = fake_task_options, .sample = fake_loud_sample),
+    FAKE_TASK(crash, fake_echo_init, .options = fake_task_options, .sample = fake_crash_sample),
+    FAKE_TASK(silent, fake_silent_init, .sample = fake_sample, .options = fake_task_options),
+    FAKE_TASK(backward, fake_backward_init, .sample = fake_sample, .options = fake_task_options),
+    FAKE_TASK(tapeless, fake_echo_init, .sample = fake_sample, .options = fake_task_options, .tape = fake_no_tape),
+    FAKE_TASK(endless, fake_echo_init, .sample = fake_sample, .options = fake_task_options, .tape = fake_long_tape),
 };
 
 /* ---- the registry ---- */

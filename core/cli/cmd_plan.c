@@ -262,7 +262,7 @@ int cmd_plan(const struct cmd *cmd, int argc, char **argv)
     struct sweep sweep;
     int parsed = cli_parse(cmd, options, &argc, argv);
     if (parsed != 0) return parsed > 0 ? EXIT_DONE : EXIT_USAGE;
-    if (argc != 2) return lab_fail(&err, "expected one experiment file; see `lab plan --help`"), cli_fail(cmd, EXIT_USAGE, &err);
+    if (argc != 2) return lab_fail(&err, "expected one experiment file, found %d; see `lab plan --help`", argc - 1), cli_fail(cmd, EXIT_USAGE, &err);
     if (cli_conf(&conf, argv[1], &set, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
     if (cli_registry(&registry, &plugin, &err) != 0) goto no_registry;
     if (sweep_build(&sweep, &conf, &registry, &err) != 0) goto no_sweep;

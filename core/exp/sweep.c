@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/str.h"
+#include "exp/trial.h"
 
 enum { MAX_AXES = 64, MAX_COMBINATIONS = 100000,
        ITEM_SIZE = 512 };            /* more than conf lets a whole value hold */
@@ -192,15 +193,23 @@ static int read_experiment(struct sweep *s, const struct conf *conf, struct lab_
 
 /* ---- the combinations ---- */
 
-struct seen { uint32_t *slot; size_t size; };        /* open addressing: run index + 1 by key */
+/* Open addressing: index + 1 of the first run with each hash that stands at `field` of a configuration. */
+struct seen { uint32_t *slot; size_t size, field; };
 
-static int seen_before(struct seen *seen, const struct sweep *s, const char *key, size_t index)
+static int seen_init(struct seen *seen, size_t n, size_t field, struct lab_err *err)
 {
+    *seen = (struct seen){ mem_alloc((2 * n + 1) * sizeof *seen->slot, err), 2 * n + 1, field };
+    return seen->slot ? 0 : -1;
+}
+
+static int seen_before(struct seen *seen, const struct sweep *s, size_t run)
+{
+    const char *key = (const char *)&s->run[run].config + seen->field;
     char head[9] = { 0 };
     memcpy(head, key, 8);
     for (size_t at = strtoul(head, NULL, 16) % seen->size;; at = (at + 1) % seen->size) {
-        if (!seen->slot[at]) return seen->slot[at] = (uint32_t)index + 1, 0;
-        if (!strcmp(s->run[seen->slot[at] - 1].config.key, key)) return 1;
+        if (!seen->slot[at]) return seen->slot[at] = (uint32_t)run + 1, 0;
+        if (!strcmp((const char *)&s->run[seen->slot[at] - 1].config + seen->field, key)) return 1;
     }
 }
 
@@ -242,7 +251,7 @@ static int add_run(struct sweep *s, const struct plan *p, const struct conf_entr
     if (mem_grow(&s->run, &s->cap, s->n + 1, sizeof *s->run, p->err) != 0) return -1;
     struct sweep_run *r = &s->run[s->n];
     if (config_build(&r->config, entry, n, p->registry, p->err) != 0) return -1;
-    if (seen_before(seen, s, r->config.key, s->n)) return config_free(&r->config), 0;
+    if (seen_before(seen, s, s->n)) return config_free(&r->config), 0;
     s->n++;
     make_label(&label, p, &r->config);
     if (label.failed) lab_fail(p->err, "out of memory for the label of a run");
@@ -261,9 +270,9 @@ static int combine(struct sweep *s, const struct plan *p)
             return lab_fail(p->err, "%s: [sweep] has more than %d combinations, the limit; split it over several files", p->conf->path, MAX_COMBINATIONS);
     }
     s->n_combinations = total;
-    struct seen seen = { mem_alloc((2 * total + 1) * sizeof *seen.slot, p->err), 2 * total + 1 };
+    struct seen seen = { 0 };
     struct conf_entry *entry = mem_alloc((p->conf->n + MAX_AXES) * sizeof *entry, p->err);
-    if (!seen.slot || !entry) goto out;
+    if (!entry || seen_init(&seen, total, offsetof(struct run_config, key), p->err) != 0) goto out;
     for (size_t i = 0; i < p->conf->n; i++)
         if (strcmp(p->conf->entry[i].section, "sweep") && strcmp(p->conf->entry[i].section, "experiment")) entry[n++] = p->conf->entry[i];
     for (size_t k = 0; k < total; k++) {
@@ -281,13 +290,31 @@ out:
     return rc;
 }
 
+/* One run of each task is enough. */
+static int try_tasks(const struct sweep *s, struct lab_err *err)
+{
+    const struct run_config **config = mem_alloc(s->n * sizeof *config, err);
+    struct seen seen = { 0 };
+    struct lab_err why;
+    size_t n = 0, at;
+    int rc = -1;
+    if (!config || seen_init(&seen, s->n, offsetof(struct run_config, task_key), err) != 0) goto out;
+    for (size_t i = 0; i < s->n; i++) if (!seen_before(&seen, s, i)) config[n++] = &s->run[i].config;
+    rc = trial_examples(config, n, &at, &why);
+    if (rc != 0) conf_fail(conf_find(s->conf, "sweep", "task"), err, "%s", why.msg);
+out:
+    free(config);
+    free(seen.slot);
+    return rc;
+}
+
 int sweep_build(struct sweep *s, const struct conf *conf, const struct registry *registry, struct lab_err *err)
 {
     struct plan *p = mem_alloc(sizeof *p, err);
     *s = (struct sweep){ .conf = conf };
     if (!p) return -1;
     *p = (struct plan){ .sweep = s, .conf = conf, .registry = registry, .err = err };
-    int rc = read_experiment(s, conf, err) == 0 && read_axes(p) == 0 ? combine(s, p) : -1;
+    int rc = read_experiment(s, conf, err) == 0 && read_axes(p) == 0 && combine(s, p) == 0 ? try_tasks(s, err) : -1;
     free_axes(p);
     free(p);
     if (rc != 0) sweep_free(s);

@@ -209,6 +209,16 @@ static void a_file_names_its_experiment(void **state)
     release(&p);
 }
 
+/* What kills a process is left to the workers: their runs fail one by one, and say of what. */
+static void a_task_that_crashes_is_not_ours_to_judge(void **state)
+{
+    (void)state;
+    struct planned p;
+    plan(&p, "[sweep]\nencoder = plain\ntask = crash, echo, loud\n");
+    assert_int_equal(p.sweep.n, 3);
+    release(&p);
+}
+
 /* ---- what is refused ---- */
 
 #define AXES "[sweep]\nencoder = plain\ntask = echo\n"               /* the next line is 4 */
@@ -258,6 +268,8 @@ static const struct { const char *text, *set, *message; } refused[] = {
     { AXES, "sweep.model.layers=1,,2", "--set: model.layers = 1,,2: an item of the list is empty" },
     { AXES "[experiment]\nnme = 2\n", NULL, "some/f.ini:5: unknown key 'nme' in [experiment]: did you mean 'name'?; it has name and question" },
     { AXES "[experiment]\nzzzzz = 2\n", NULL, "some/f.ini:5: unknown key 'zzzzz' in [experiment]; it has name and question" },
+    { "[sweep]\nencoder = plain\ntask = echo, loud\n[eval]\nlengths = 8, 9\n", NULL,
+      "some/f.ini:3: task loud: token 10 at place 8 is outside [0,10): the task is at fault" },
     /* the fault of one combination stops them all */
     { "[sweep]\nencoder = plain, rich\ntask = echo\nseed = 0..9\n[eval]\nlengths = 16, 801\n", NULL, "some/f.ini:2: encoder rich: size 8 is for 800 positions" },
 };
@@ -359,6 +371,7 @@ int main(void)
         cmocka_unit_test(any_order_of_axes_gives_the_same_runs),
         cmocka_unit_test(texts_from_axes_stay_valid),
         cmocka_unit_test(a_file_names_its_experiment),
+        cmocka_unit_test(a_task_that_crashes_is_not_ours_to_judge),
         cmocka_unit_test(each_fault_is_named_with_its_line),
         cmocka_unit_test(too_many_axes_are_refused),
         cmocka_unit_test(a_thousand_runs_are_planned_at_once),
