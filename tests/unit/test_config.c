@@ -306,7 +306,7 @@ static const struct { const char *text, *message; } refused[] = {
     { "[run]\ntask = echo\n", "no encoder was chosen; set encoder in [sweep]" },
     { "[run]\nencoder = plain\n", "no task was chosen; set task in [sweep]" },
     { RUN("plane", "echo"), "f.ini:2: unknown encoder 'plane': did you mean 'plain'?; known: counting, crowd" },
-    { RUN("plain", "ecko"), "f.ini:3: unknown task 'ecko': did you mean 'echo'?; known: echo, other" },
+    { RUN("plain", "ecko"), "f.ini:3: unknown task 'ecko': did you mean 'echo'?; known: backward, crash" },
     { "[run]\nencoder = plain\ntask = echo\nseed = 0..\n", "f.ini:4: seed = '0..': expected a whole number, 0..2147483647" },
     { "[run]\nencoder = plain\ntask = echo\nseed = -1\n", "f.ini:4: seed = '-1'" },
     { "[run]\nencoder = plain\ntask = echo\nseed = 2147483648\n", "f.ini:4: seed = '2147483648'" },
