@@ -64,11 +64,12 @@ OLD_SRC     := $(wildcard tests/abi/*/*.c)
 OLD_PLUGINS := $(OLD_SRC:%.c=$(B)/%.so)
 UNIT_SRC    := $(wildcard tests/unit/test_*.c)
 UNIT_BIN    := $(UNIT_SRC:%.c=$(B)/%)
+NUMERIC     := $(addprefix build/normal/tests/unit/test_,golden gradients facts)
 SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql)
 SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
-.PHONY: flavour-tests install-test FORCE
+.PHONY: flavour-tests install-test bench test-speed FORCE
 
 all: lab
 
@@ -135,7 +136,7 @@ lab: $(B)/lab $(PLUGINS)
 	$(Q)if [ $(FLAVOUR) = normal ]; then ln -sf $(B)/lab lab; fi
 
 # ---- tests ----
-$(B)/tests/unit/%: tests/unit/%.c $(B)/liblab.a
+$(B)/tests/%: tests/%.c $(B)/liblab.a
 	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(OUR_CFLAGS) -Itests -DTEST_BUILD='"$(B)"' -MMD -MP -MF $@.d -o $@ $< $(B)/liblab.a \
 	 $(OUR_LDFLAGS) $(LDFLAGS) -lcmocka $(LIBS)
 
@@ -162,6 +163,16 @@ check: test
 test: check-layers check-headers check-exports check-plugins unit cli-test install-test flavour-tests
 flavour-tests: unit cli-test
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit check-plugins
+	$(Q)for isa in generic avx2; do [ $$isa = generic ] || grep -qw $$isa /proc/cpuinfo || continue; \
+	 echo "numerics with LAB_SIMD=$$isa"; LAB_SIMD=$$isa sh tests/run_unit.sh $(NUMERIC) $(NUMERIC:build/normal/%=build/double/%) || exit 1; done
+
+## make bench       time a training step of three models against its matrix products
+bench: lab
+	$(Q)./lab bench
+
+## make test-speed  time and memory of long sequences and of a worker; minutes, and wants a quiet machine
+test-speed: lab $(B)/tests/bench/test_speed
+	$(Q)OPENBLAS_NUM_THREADS=1 $(B)/tests/bench/test_speed
 
 # ---- installing ----
 VERSION     := $(shell sed -n 's/.*LAB_VERSION "\(.*\)"/\1/p' core/exp/env.h)

@@ -10,7 +10,7 @@
 
 struct ceiling { double value, error; int64_t samples; };   /* error: standard error; samples: multisets */
 
-/* Stops when 1.96 * error < 0.002.  -1: the task is not exchangeable, or refuses the length. */
+/* Stops when 1.96 * error < 0.0015.  -1: the task is not exchangeable, or refuses the length. */
 int ceiling_compute(const struct lab_task *, const void *self, const struct lab_task_info *, int length,
                     struct ceiling *out, struct lab_err *err);
 #endif

@@ -15,7 +15,8 @@
 
 enum { KERN_RELU, KERN_GELU, KERN_SWIGLU };      /* in the order of MODEL_RELU ... */
 enum { KERN_LAYERNORM, KERN_RMSNORM };
-enum { KERN_TILE = 64 };                         /* queries and keys of an attention tile, at most */
+enum { KERN_TILE = 64,                           /* queries and keys of an attention tile, at most */
+       KERN_PANEL = 128 / sizeof(lab_real) };    /* columns of a packed panel: two AVX-512 registers */
 
 /* Which elements are dropped is a function of (seed, step, place, element): nothing is stored. */
 struct kern_dropout {
@@ -31,6 +32,7 @@ struct kern_attn {                   /* one head of one sequence, one rectangle 
     long ldq, ldk, ldv;
     const lab_real *bias;            /* [tk, KERN_TILE], transposed: key by query; NULL = none */
     const uint8_t *key_ok;           /* [tk], 0 = padding; NULL = none */
+    int whole;                       /* attn_bwd: these are all the keys */
     int shift;                       /* query i sees key j iff j <= i + shift; tk = all */
     lab_real scale;
     struct kern_dropout drop;        /* on the attention weights; p = 0: none */
@@ -84,6 +86,13 @@ struct kern {
      * NULL: loss alone.  weight NULL: 1. */
     double (*xent)(lab_real *dlogits, const lab_real *logits, const int32_t *target, const float *weight, double grad_scale, int n, int V);
 
+    /* Where ours beats OpenBLAS (NULL elsewhere):  c [m,n] (+)= a [m,k] b [k,n].  a's elements are am apart by row and ak by
+     * column; b comes in panels of KERN_PANEL columns, `panel` elements apart, rows ldb apart; c's rows are ldc apart. */
+    void (*product)(int m, int n, int k, const lab_real *a, long am, long ak, const lab_real *b, long ldb, long panel,
+                    lab_real *c, long ldc, int add);
+    /* w [out,in] transposed into such panels, each [in, KERN_PANEL], the last one padded with zeros. */
+    void (*pack)(lab_real *packed, const lab_real *w, int out, int in);
+
     double (*sum_squares)(const lab_real *x, size_t n);
     /* One AdamW update of n weights: g is scaled by grad_scale, c1 = 1 - beta1^t, c2 = 1 - beta2^t. */
     void (*adamw)(lab_real *w, lab_real *m, lab_real *v, const lab_real *g, size_t n, double grad_scale, double lr, double beta1,
@@ -91,7 +100,7 @@ struct kern {
 };
 
 /* Elements of kern_attn.scratch. */
-static inline size_t kern_attn_scratch(int dh) { return (size_t)(3 * dh + 2 * KERN_TILE + 4) * KERN_TILE; }
+static inline size_t kern_attn_scratch(int dh) { return (size_t)(3 * dh + 2 * KERN_TILE + 6) * KERN_TILE; }
 
 extern const struct kern kern_generic, kern_avx2, kern_avx512;
 

@@ -12,19 +12,18 @@
 #include <string.h>
 #include "base/rng.h"
 #include "nn/attn.h"
-#include "nn/gemm.h"
 #include "nn/kern.h"
+#include "nn/linear.h"
+#include "nn/times.h"
 
 typedef lab_real real;
 
 /* Tokens of a training batch at a time: their activations stay in the cache from forward to backward.  Wide
  * matrices want more of them, to be worth their packing (measured: results/bench.md). */
 static int chunk_tokens(int d_model) { return d_model < 256 ? 256 : 512; }
-enum { PLACE_EMBED = 0 };            /* dropout places: the embedding, then three to a layer: weights, attention, feed-forward */
-static uint32_t place(int layer, int site) { return 1 + 3 * (uint32_t)layer + (uint32_t)site; }
 
 struct tensor { real *w, *g; };
-struct layer { struct tensor in_w, in_b, out_w, out_b, up_w, up_b, down_w, down_b; };
+struct layer { struct linear in, out, up, down; struct tensor in_b, out_b, up_b, down_b; };
 struct norm { struct tensor w, b; };
 
 struct space {                       /* activations of one forward; inference lets all layers share one set */
@@ -40,7 +39,8 @@ struct space {                       /* activations of one forward; inference le
 };
 
 struct model_state {
-    struct tensor embedding, head_w, head_b;
+    struct tensor embedding, head_b;
+    struct linear head;
     struct layer *layer;
     struct norm *norm;               /* of each join; 0 is unused under post-norm */
     const real *(*encoder_param)[ATTN_PARAMS];
@@ -263,11 +263,28 @@ static int chunk_of(const struct model_setup *s, int T)
     return parts > 0 ? (s->train_batch + parts - 1) / parts : 1;         /* of equal size, as near as can be */
 }
 
+/* Room for the transposed weights, where the kernels multiply by themselves. */
+static void plan_packed(struct model *m, struct arena *arena)
+{
+    const struct model_options *o = &m->setup.options;
+    int d = o->d_model, f = o->d_ff;
+    if (!linear_own(m->kern)) return;
+    for (int i = 0; i < o->layers; i++) {
+        struct layer *l = &m->state->layer[i];
+        l->in.packed = arena_take(arena, linear_packed_size(3 * d, d) * sizeof(real));
+        l->out.packed = arena_take(arena, linear_packed_size(d, d) * sizeof(real));
+        l->up.packed = arena_take(arena, linear_packed_size(o->activation == MODEL_SWIGLU ? 2 * f : f, d) * sizeof(real));
+        l->down.packed = arena_take(arena, linear_packed_size(d, f) * sizeof(real));
+    }
+    m->state->head.packed = arena_take(arena, linear_packed_size(m->setup.vocab_out, d) * sizeof(real));
+}
+
 static void plan(struct model *m, struct list *l, struct arena *arena)
 {
     const struct model_setup *s = &m->setup;
     struct model_state *st = m->state;
     plan_params(m, l, arena);
+    plan_packed(m, arena);
     plan_tables(&st->train, arena, s->options.layers);
     plan_tables(&st->infer, arena, s->options.layers);
     size_t mark = arena->used, end;
@@ -319,19 +336,30 @@ static struct tensor tensor_of(const struct model *m, const char *format, int la
     return (struct tensor){ 0 };
 }
 
+static struct linear linear_of(const struct model *m, const char *format, int layer, real *packed)
+{
+    char name[96];
+    snprintf(name, sizeof name, format, layer);
+    for (int i = 0; i < m->n_param; i++)
+        if (!strcmp(m->param[i].name, name))
+            return (struct linear){ m->param[i].dim[0], m->param[i].dim[1], m->param[i].value, m->param[i].grad, packed };
+    return (struct linear){ 0 };
+}
+
 static void bind_layers(struct model *m)
 {
     struct model_state *st = m->state;
     int L = m->setup.options.layers, pre = m->setup.options.norm == MODEL_PRE_NORM;
     st->embedding = tensor_of(m, "embedding.weight", 0);
-    st->head_w = m->setup.options.tied ? st->embedding : tensor_of(m, "head.weight", 0);
+    st->head = linear_of(m, m->setup.options.tied ? "embedding.weight" : "head.weight", 0, st->head.packed);
     st->head_b = tensor_of(m, "head.bias", 0);
     for (int i = 0; i < L; i++) {
-        struct tensor t[] = { tensor_of(m, "layers.%d.self_attn.in_proj_weight", i), tensor_of(m, "layers.%d.self_attn.in_proj_bias", i),
-                              tensor_of(m, "layers.%d.self_attn.out_proj.weight", i), tensor_of(m, "layers.%d.self_attn.out_proj.bias", i),
-                              tensor_of(m, "layers.%d.linear1.weight", i), tensor_of(m, "layers.%d.linear1.bias", i),
-                              tensor_of(m, "layers.%d.linear2.weight", i), tensor_of(m, "layers.%d.linear2.bias", i) };
-        st->layer[i] = (struct layer){ t[0], t[1], t[2], t[3], t[4], t[5], t[6], t[7] };
+        struct layer *l = &st->layer[i];
+        *l = (struct layer){
+            .in = linear_of(m, "layers.%d.self_attn.in_proj_weight", i, l->in.packed), .in_b = tensor_of(m, "layers.%d.self_attn.in_proj_bias", i),
+            .out = linear_of(m, "layers.%d.self_attn.out_proj.weight", i, l->out.packed), .out_b = tensor_of(m, "layers.%d.self_attn.out_proj.bias", i),
+            .up = linear_of(m, "layers.%d.linear1.weight", i, l->up.packed), .up_b = tensor_of(m, "layers.%d.linear1.bias", i),
+            .down = linear_of(m, "layers.%d.linear2.weight", i, l->down.packed), .down_b = tensor_of(m, "layers.%d.linear2.bias", i) };
         /* post-norm: norm1 follows the attention; pre-norm: it precedes it, one join earlier */
         st->norm[2 * i + 1 - pre] = (struct norm){ tensor_of(m, "layers.%d.norm1.weight", i), tensor_of(m, "layers.%d.norm1.bias", i) };
         st->norm[2 * i + 2 - pre] = (struct norm){ tensor_of(m, "layers.%d.norm2.weight", i), tensor_of(m, "layers.%d.norm2.bias", i) };
@@ -368,7 +396,7 @@ static int state_init(struct model *m, struct lab_err *err)
     st->encoder_grad = mem_alloc((size_t)o->layers * sizeof *st->encoder_grad, err);
     if (!st->layer || !st->norm || !st->encoder_param || !st->encoder_grad) return -1;
     struct attn a = { .kern = m->kern, .encoder = m->setup.encoder, .self = m->setup.encoder_self, .H = o->heads, .dh = o->d_model / o->heads,
-                      .d = o->d_model, .causal = o->causal, .layers = o->layers, .seed = m->setup.seed, .dropout = o->dropout,
+                      .d = o->d_model, .scale = (real)(1 / sqrt(o->d_model / o->heads)), .causal = o->causal, .layers = o->layers, .seed = m->setup.seed, .dropout = o->dropout,
                       .param = st->encoder_param, .grad = st->encoder_grad };
     st->train.attn = st->infer.attn = a;
     return 0;
@@ -418,15 +446,6 @@ static real embed_scale(const struct model *m)
 {
     return m->setup.options.embed_scale == MODEL_SCALE_SQRT ? (real)sqrt(m->setup.options.d_model) : 1;
 }
-/* y [N,out] = x [N,in] w^T */
-static void linear_fwd(real *y, const real *x, const real *w, int N, int out, int in) { gemm(0, 1, N, out, in, 1, x, in, w, in, 0, y, out); }
-/* dw += dy^T x; dx = dy w, added when add is nonzero */
-static void linear_bwd(real *dx, int add, real *dw, const real *dy, const real *x, const real *w, int N, int out, int in)
-{
-    gemm(1, 0, out, in, N, 1, dy, out, x, in, 1, dw, in);
-    gemm(0, 0, N, in, out, 1, dy, out, w, in, add, dx, in);
-}
-
 static void drop(const struct model *m, real *x, uint32_t where, size_t n)
 {
     size_t d = (size_t)m->setup.options.d_model;
@@ -441,42 +460,40 @@ static void embed(struct model *m, struct space *s, real *x, const struct model_
     const struct lab_encoder *e = m->setup.encoder;
     int d = m->setup.options.d_model, N = b->B * b->T;
     real *pos = NULL;
-    struct lab_call c = attn_call(&s->attn, b, 0, b->B, -1, train, m->state->step);
+    struct lab_call c = attn_call(&s->attn, b, LAB_H_EMBED, 0, b->B, -1, train, m->state->step);
     if (e->embed && b->pos_stride == 0) {
         pos = s->embed_pos;
         memset(pos, 0, (size_t)b->T * d * sizeof *pos);
         c.B = 1;
-        e->embed(m->setup.encoder_self, &c, pos);
+        TIMED(TIMES_HOOKS, e->embed(m->setup.encoder_self, &c, pos));
     }
     k->embed_fwd(x, m->state->embedding.w, b->token, embed_scale(m), pos, b->T, N, d);
-    if (e->embed && b->pos_stride) e->embed(m->setup.encoder_self, &c, x);
-    if (train && m->setup.options.dropout > 0) drop(m, x, PLACE_EMBED, (size_t)N * d);
+    if (e->embed && b->pos_stride) TIMED(TIMES_HOOKS, e->embed(m->setup.encoder_self, &c, x));
+    if (train && m->setup.options.dropout > 0) drop(m, x, ATTN_PLACE_EMBED, (size_t)N * d);
 }
 
 static void attention_fwd(struct model *m, struct space *s, const struct model_batch *b, const real *x, int l, int train)
 {
     const struct layer *w = &m->state->layer[l];
     int d = m->setup.options.d_model, N = b->B * b->T;
-    linear_fwd(s->qkv[l], x, w->in_w.w, N, 3 * d, d);
+    linear_fwd(m->kern, s->qkv[l], x, &w->in, N);
     m->kern->add_bias(s->qkv[l], w->in_b.w, N, 3 * d);
-    attn_fwd(&s->attn, s->att[l], s->lse[l], s->qkv[l], b, l, train, m->state->step);
-    linear_fwd(s->branch, s->att[l], w->out_w.w, N, d, d);
+    TIMED(TIMES_ATTENTION, attn_fwd(&s->attn, s->att[l], s->lse[l], s->qkv[l], b, l, train, m->state->step));
+    linear_fwd(m->kern, s->branch, s->att[l], &w->out, N);
 }
 
 static void feed_forward_fwd(struct model *m, struct space *s, const real *x, int N, int l)
 {
     const struct layer *w = &m->state->layer[l];
     const struct model_options *o = &m->setup.options;
-    int d = o->d_model, f = o->d_ff;
-    linear_fwd(s->pre[l], x, w->up_w.w, N, o->activation == MODEL_SWIGLU ? 2 * f : f, d);
-    m->kern->act_fwd(s->act[l], s->pre[l], w->up_b.w, o->activation, N, f);
-    linear_fwd(s->branch, s->act[l], w->down_w.w, N, d, f);
+    linear_fwd(m->kern, s->pre[l], x, &w->up, N);
+    TIMED(TIMES_ACTIVATION, m->kern->act_fwd(s->act[l], s->pre[l], w->up_b.w, o->activation, N, o->d_ff));
+    linear_fwd(m->kern, s->branch, s->act[l], &w->down, N);
 }
 
 /* Join j: residual + branch + bias, normalised into out[j].  branch NULL: join 0. */
 static void join_fwd(struct model *m, struct space *s, int j, const real *residual, real *branch, const real *bias, int N, int train)
 {
-    static const real no_bias[1];
     const struct model_options *o = &m->setup.options;
     const struct norm *norm = &m->state->norm[j];
     int d = o->d_model;
@@ -484,20 +501,30 @@ static void join_fwd(struct model *m, struct space *s, int j, const real *residu
     if (branch && train && o->dropout > 0) {
         real *zeros = s->embed_pos;  /* has served; d zeros stand for the bias, which must be dropped with the branch */
         m->kern->add_bias(branch, bias, N, d);
-        drop(m, branch, place((j - 1) / 2, 1 + (j - 1) % 2), (size_t)N * d);
+        drop(m, branch, attn_place((j - 1) / 2, 1 + (j - 1) % 2), (size_t)N * d);
         memset(zeros, 0, (size_t)d * sizeof *zeros);
         b = zeros;
     }
-    m->kern->norm_fwd(s->out[j], s->xhat[j], s->rstd[j], o->norm == MODEL_PRE_NORM ? s->residual : NULL, residual, branch,
-                             b ? b : no_bias, norm->w.w, norm->b.w, o->norm_type, N, d);
+    TIMED(TIMES_NORM, m->kern->norm_fwd(s->out[j], s->xhat[j], s->rstd[j], o->norm == MODEL_PRE_NORM ? s->residual : NULL, residual,
+                                        branch, b, norm->w.w, norm->b.w, o->norm_type, N, d));
 }
 
-void model_forward(struct model *m, const struct model_batch *b, int train, uint32_t step)
+static void pack_weights(struct model *m)
+{
+    for (int i = 0; i < m->setup.options.layers; i++) {
+        struct layer *l = &m->state->layer[i];
+        struct linear *all[] = { &l->in, &l->out, &l->up, &l->down };
+        for (int k = 0; k < 4; k++) linear_pack(m->kern, all[k]);
+    }
+    linear_pack(m->kern, &m->state->head);
+}
+
+static void forward(struct model *m, const struct model_batch *b, int train, uint32_t step)
 {
     struct model_state *st = m->state;
     struct space *s = space_of(m, train);
     const struct model_options *o = &m->setup.options;
-    int pre = o->norm == MODEL_PRE_NORM, N = b->B * b->T, d = o->d_model, last = 2 * o->layers;
+    int pre = o->norm == MODEL_PRE_NORM, N = b->B * b->T, last = 2 * o->layers;
     st->step = step;
     st->first_token = (size_t)b->first * b->T;
     embed(m, s, pre ? s->residual : s->out[0], b, train);
@@ -510,8 +537,15 @@ void model_forward(struct model *m, const struct model_batch *b, int train, uint
     }
     m->hidden = s->out[last];
     m->logits = s->logits;
-    linear_fwd(m->logits, m->hidden, st->head_w.w, N, m->setup.vocab_out, d);
+    linear_fwd(m->kern, m->logits, m->hidden, &st->head, N);
     if (st->head_b.w) m->kern->add_bias(m->logits, st->head_b.w, N, m->setup.vocab_out);
+}
+
+void model_forward(struct model *m, const struct model_batch *b, int train, uint32_t step)
+{
+    pack_weights(m);
+    TIMED(TIMES_ATTENTION, attn_begin(&space_of(m, train)->attn));
+    forward(m, b, train, step);
 }
 
 /* ---- loss and backward ---- */
@@ -534,20 +568,19 @@ static void attention_bwd(struct model *m, struct space *s, const struct model_b
     const struct layer *w = &m->state->layer[l];
     int d = m->setup.options.d_model, N = b->B * b->T;
     real *datt = s->branch;          /* the branch's own output is not needed any more */
-    linear_bwd(datt, 0, w->out_w.g, dy, s->att[l], w->out_w.w, N, d, d);
-    attn_bwd(&s->attn, s->dqkv, datt, s->att[l], s->lse[l], s->qkv[l], b, l, m->state->step);
+    linear_bwd(m->kern, datt, 0, dy, s->att[l], &w->out, N);
+    TIMED(TIMES_ATTENTION, attn_bwd(&s->attn, s->dqkv, datt, s->att[l], s->lse[l], s->qkv[l], b, l, m->state->step));
     m->kern->column_sum(w->in_b.g, s->dqkv, N, 3 * d);
-    linear_bwd(dx, add, w->in_w.g, s->dqkv, x, w->in_w.w, N, 3 * d, d);
+    linear_bwd(m->kern, dx, add, s->dqkv, x, &w->in, N);
 }
 
 static void feed_forward_bwd(struct model *m, struct space *s, real *dx, int add, const real *dy, const real *x, int N, int l)
 {
     const struct layer *w = &m->state->layer[l];
     const struct model_options *o = &m->setup.options;
-    int d = o->d_model, f = o->d_ff;
-    linear_bwd(s->dact, 0, w->down_w.g, dy, s->act[l], w->down_w.w, N, d, f);
-    m->kern->act_bwd(s->dpre, w->up_b.g, s->dact, s->pre[l], o->activation, N, f);
-    linear_bwd(dx, add, w->up_w.g, s->dpre, x, w->up_w.w, N, o->activation == MODEL_SWIGLU ? 2 * f : f, d);
+    linear_bwd(m->kern, s->dact, 0, dy, s->act[l], &w->down, N);
+    TIMED(TIMES_ACTIVATION, m->kern->act_bwd(s->dpre, w->up_b.g, s->dact, s->pre[l], o->activation, N, o->d_ff));
+    linear_bwd(m->kern, dx, add, s->dpre, x, &w->up, N);
 }
 
 /* dx is the gradient of the token vectors, positions included. */
@@ -557,13 +590,13 @@ static void embed_bwd(struct model *m, struct space *s, real *dx, const struct m
     const struct lab_encoder *e = m->setup.encoder;
     int d = m->setup.options.d_model, N = b->B * b->T, wanted = e->embed && m->state->encoder_trained;
     real *dpos = wanted && b->pos_stride == 0 ? s->embed_pos : NULL;
-    if (m->setup.options.dropout > 0) drop(m, dx, PLACE_EMBED, (size_t)N * d);
+    if (m->setup.options.dropout > 0) drop(m, dx, ATTN_PLACE_EMBED, (size_t)N * d);
     if (dpos) memset(dpos, 0, (size_t)b->T * d * sizeof *dpos);
     k->embed_bwd(m->state->embedding.g, dpos, dx, b->token, embed_scale(m), b->T, N, d);
     if (!wanted) return;
-    struct lab_call c = attn_call(&s->attn, b, 0, dpos ? 1 : b->B, -1, 1, m->state->step);
+    struct lab_call c = attn_call(&s->attn, b, LAB_H_EMBED, 0, dpos ? 1 : b->B, -1, 1, m->state->step);
     c.g = m->state->encoder_grad[0];
-    e->embed_bwd(m->setup.encoder_self, &c, dpos ? dpos : dx);
+    TIMED(TIMES_HOOKS, e->embed_bwd(m->setup.encoder_self, &c, dpos ? dpos : dx));
 }
 
 static void zero_grads(struct model *m) { memset(m->state->grad, 0, m->state->n_grad * sizeof(real)); }
@@ -576,8 +609,9 @@ static double backward(struct model *m, const struct model_batch *b, double tota
     const struct kern *k = m->kern;
     const struct model_options *o = &m->setup.options;
     int N = b->B * b->T, d = o->d_model, V = m->setup.vocab_out, pre = o->norm == MODEL_PRE_NORM, last = 2 * o->layers;
-    double loss = k->xent(m->logits, m->logits, b->target, b->weight, 1 / total, N, V) / total;
-    linear_bwd(s->dnormed, 0, st->head_w.g, m->logits, m->hidden, st->head_w.w, N, V, d);
+    double loss;
+    TIMED(TIMES_LOSS, loss = k->xent(m->logits, m->logits, b->target, b->weight, 1 / total, N, V) / total);
+    linear_bwd(m->kern, s->dnormed, 0, m->logits, m->hidden, &st->head, N);
     if (st->head_b.g) k->column_sum(st->head_b.g, m->logits, N, V);
     /* Post-norm: dstream is the gradient through the norm; the branch's is added, and it becomes dnormed of the join before.
      * Pre-norm: dstream runs along the residual; each norm's gradient joins it, the branch's goes to dnormed. */
@@ -586,11 +620,11 @@ static double backward(struct model *m, const struct model_batch *b, double tota
         struct tensor bias = j % 2 ? st->layer[l].out_b : st->layer[l].down_b;
         const real *carry = pre && j < last ? s->dstream : NULL, *dy = s->dstream;
         int dropped = o->dropout > 0;
-        k->norm_bwd(s->dstream, st->norm[j].w.g, st->norm[j].b.g, dropped ? NULL : bias.g, s->dnormed, carry, s->xhat[j], s->rstd[j],
-                    st->norm[j].w.w, o->norm_type, N, d);
+        TIMED(TIMES_NORM, k->norm_bwd(s->dstream, st->norm[j].w.g, st->norm[j].b.g, dropped ? NULL : bias.g, s->dnormed, carry,
+                                      s->xhat[j], s->rstd[j], st->norm[j].w.w, o->norm_type, N, d));
         if (dropped) {
             memcpy(s->dbranch, s->dstream, (size_t)N * d * sizeof(real));
-            drop(m, s->dbranch, place(l, 1 + (j - 1) % 2), (size_t)N * d);
+            drop(m, s->dbranch, attn_place(l, 1 + (j - 1) % 2), (size_t)N * d);
             k->column_sum(bias.g, s->dbranch, N, d);
             dy = s->dbranch;
         }
@@ -599,8 +633,8 @@ static double backward(struct model *m, const struct model_batch *b, double tota
         else feed_forward_bwd(m, s, dx, !pre, dy, s->out[j - 1], N, l);
         if (!pre) { real *swap = s->dnormed; s->dnormed = s->dstream; s->dstream = swap; }
     }
-    if (pre) k->norm_bwd(s->dstream, st->norm[0].w.g, st->norm[0].b.g, NULL, s->dnormed, last ? s->dstream : NULL, s->xhat[0], s->rstd[0],
-                         st->norm[0].w.w, o->norm_type, N, d);
+    if (pre) TIMED(TIMES_NORM, k->norm_bwd(s->dstream, st->norm[0].w.g, st->norm[0].b.g, NULL, s->dnormed, last ? s->dstream : NULL,
+                                           s->xhat[0], s->rstd[0], st->norm[0].w.w, o->norm_type, N, d));
     embed_bwd(m, s, pre ? s->dstream : s->dnormed, b);
     return loss;
 }
@@ -608,7 +642,9 @@ static double backward(struct model *m, const struct model_batch *b, double tota
 double model_backward(struct model *m, const struct model_batch *b)
 {
     zero_grads(m);
-    return backward(m, b, total_weight(b));
+    double loss = backward(m, b, total_weight(b));
+    TIMED(TIMES_ATTENTION, attn_end(&m->state->train.attn, b, m->state->step));
+    return loss;
 }
 
 int model_chunk(const struct model *m, int T) { return chunk_of(&m->setup, T); }
@@ -618,6 +654,8 @@ double model_step(struct model *m, const struct model_batch *whole, uint32_t ste
     double total = total_weight(whole), loss = 0;
     int chunk = model_chunk(m, whole->T), T = whole->T;
     zero_grads(m);
+    pack_weights(m);
+    TIMED(TIMES_ATTENTION, attn_begin(&m->state->train.attn));
     for (int first = 0; first < whole->B; first += chunk) {
         size_t at = (size_t)first * T;
         struct model_batch b = *whole;
@@ -626,8 +664,9 @@ double model_step(struct model *m, const struct model_batch *whole, uint32_t ste
         b.token += at, b.target += at, b.pos += (size_t)first * whole->pos_stride;
         if (b.weight) b.weight += at;
         if (b.key_ok) b.key_ok += at;
-        model_forward(m, &b, 1, step);
+        forward(m, &b, 1, step);
         loss += backward(m, &b, total);
     }
+    TIMED(TIMES_ATTENTION, attn_end(&m->state->train.attn, whole, step));
     return loss;
 }

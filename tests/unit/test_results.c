@@ -57,7 +57,7 @@ static int64_t plan(struct spec r)
     char config[512], key[HASH_HEX], variant[HASH_HEX];
     int64_t run;
     snprintf(config, sizeof config, "{\"encoder\":{\"name\":\"%s\"},\"model\":{\"causal\":%s},\"seed\":%d,"
-             "\"train\":{\"length\":\"%s\"},\"x\":\"%s\"}", r.encoder, r.causal ? "true" : "false", r.seed, r.train ? r.train : "8", r.label ? r.label : "");
+             "\"train\":{\"length\":[%s]},\"x\":\"%s\"}", r.encoder, r.causal ? "true" : "false", r.seed, r.train ? r.train : "8,8", r.label ? r.label : "");
     hash_bytes(config, strlen(config), key);
     strcpy(variant, sha(r.label ? r.label : ""));
     struct store_run row = { .key = key, .encoder = r.encoder, .task = "shift", .variant = variant, .task_key = "shift/1",
@@ -253,7 +253,7 @@ static void axes_become_arms_and_training_lengths_tables(void **state)
     begin_sweep("axes");
     done((struct spec){ .encoder = "rope", .label = "model.heads=2" }, 500, 500);
     done((struct spec){ .encoder = "rope", .label = "model.heads=4" }, 600, 600);
-    done((struct spec){ .encoder = "rope", .label = "train.length=1..12", .train = "1..12" }, 700, 800);
+    done((struct spec){ .encoder = "rope", .label = "train.length=1..12", .train = "1,12" }, 700, 800);
     char *text = output(results_print, NULL);
     contains(text, "shift, trained at length 8, 1 seed: token accuracy\nencoder                8*     12\n");
     contains(text, "rope model.heads=2  0.500  0.500\nrope model.heads=4  0.600  0.600\n");
