@@ -70,6 +70,7 @@ SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
 .PHONY: flavour-tests install-test bench test-speed FORCE
+.PHONY: slow-test
 
 all: lab
 
@@ -217,6 +218,10 @@ install-test: lab $(B)/lab.1
 ## make dist        lab-VERSION.tar.gz, the source as of the last commit
 dist:
 	$(Q)git archive --prefix=lab-$(VERSION)/ -o lab-$(VERSION).tar.gz HEAD && echo lab-$(VERSION).tar.gz
+
+## make slow-test   the tasks of the literature, 10000 examples for each task and length
+slow-test: build
+	$(Q)LAB_TEST_EXAMPLES=10000 $(B)/tests/unit/test_field_tasks
 
 ## make clean       remove what was built
 clean:
