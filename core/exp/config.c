@@ -117,9 +117,10 @@ static int set_plugin_option(const struct build *b, const struct conf_entry *e, 
 
 static int unknown_section(const struct build *b, const struct conf_entry *e)
 {
-    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", NULL };
+    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", "positions", NULL };
     const char *near = str_nearest(e->section, known);
-    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, encoder.NAME, task.NAME",
+    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, positions, "
+                     "encoder.NAME, task.NAME",
                      e->section, near ? ": did you mean [" : "", near ? near : "", near ? "]?" : "");
 }
 
@@ -132,6 +133,7 @@ static int place(const struct build *b, const struct conf_entry *e)
     if (!strcmp(e->section, "model")) return set(b, e, config_model_table, &b->c->model);
     if (!strcmp(e->section, "train")) return set(b, e, config_train_table, &b->c->train);
     if (!strcmp(e->section, "eval")) return set(b, e, config_eval_table, &b->c->eval);
+    if (!strcmp(e->section, "positions")) return set(b, e, config_positions_table, &b->c->positions);
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) if (!strcmp(e->section, elsewhere[i])) return 0;
     return unknown_section(b, e);
 }
@@ -254,6 +256,24 @@ static void fill_dims(struct run_config *c)
         if (T > c->dims.max_len) c->dims.max_len = T;
     }
     c->dims.max_pos = c->dims.max_len;
+    if (c->positions.source != POSITIONS_SEQUENTIAL && c->positions.max > c->dims.max_pos) c->dims.max_pos = c->positions.max;
+}
+
+/* The source must have room for the longest sequence it is asked for, and a task that writes its own ids leaves it nothing to do. */
+static int check_positions(const struct build *b)
+{
+    const struct run_config *c = b->c;
+    const struct positions_options *o = &c->positions;
+    int longest = o->eval ? c->dims.max_len : c->dims.train_len;
+    if (o->source == POSITIONS_SEQUENTIAL) return 0;
+    if (c->task->flags & LAB_TASK_POSITIONS)
+        return conf_fail(blame(b, "positions", "source", "task"), b->err,
+                         "task %s gives its own position ids; leave positions.source at sequential", c->task->name);
+    if (o->max < longest)
+        return conf_fail(blame(b, "positions", "max", "task"), b->err,
+                         "positions.max = %d has no room for sequences of %d positions: set positions.max = %d or more%s", (int)o->max, longest,
+                         longest, longest > c->dims.train_len ? ", or positions.eval = no" : "");
+    return 0;
 }
 
 /* An encoder's parameters: well-formed, of different names, and of one shape however long the evaluation is. */
@@ -263,7 +283,7 @@ static int check_params(const struct build *b)
     const struct lab_encoder *e = c->encoder;
     struct lab_dims longer = c->dims;
     const char *name[64];
-    longer.max_len = longer.max_pos = c->dims.max_len * 2;
+    longer.max_len *= 2, longer.max_pos *= 2;
     for (int i = 0; e->param; i++) {
         struct lab_param p = { 0 }, q = { 0 };
         int more = e->param(c->encoder_self, &c->dims, i, &p);
@@ -289,6 +309,7 @@ static int init_encoder(const struct build *b)
     struct lab_err why;
     struct run_config *c = b->c;
     fill_dims(c);
+    if (check_positions(b) != 0) return -1;
     if (c->encoder->init && c->encoder->init(c->encoder_self, &c->dims, &why) != 0)
         return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: %s", c->encoder->name, why.msg);
     c->encoder_ready = 1;
@@ -340,6 +361,10 @@ static int identify(struct run_config *c, struct lab_err *err)
     str_add(&json, "},\"model\":");
     size_t model = json.len;
     options_json(&json, config_model_table, &c->model, NULL);
+    if (c->positions.source != POSITIONS_SEQUENTIAL) {               /* only then, so that older keys stay what they were */
+        str_add(&json, ",\"positions\":");
+        options_json(&json, config_positions_table, &c->positions, NULL);
+    }
     str_addn(&part, json.text + model, json.len - model);
     str_printf(&json, ",\"seed\":%lld,\"task\":", (long long)c->seed);
     size_t task = json.len;
@@ -358,6 +383,7 @@ static int identify(struct run_config *c, struct lab_err *err)
     section_settings(&settings, "model", config_model_table, &c->model);
     section_settings(&settings, "train", config_train_table, &c->train);
     section_settings(&settings, "eval", config_eval_table, &c->eval);
+    section_settings(&settings, "positions", config_positions_table, &c->positions);
     snprintf(section, sizeof section, "encoder.%.63s", c->encoder->name);
     section_settings(&settings, section, c->encoder->options, c->encoder_self);
     snprintf(section, sizeof section, "task.%.63s", c->task->name);
@@ -376,7 +402,8 @@ int config_build(struct run_config *c, const struct conf_entry *entry, size_t n,
     struct build b = { c, entry, n, registry, err };
     *c = (struct run_config){ .seed = 0 };
     if (option_defaults(config_model_table, &c->model, NULL, err) != 0 || option_defaults(config_train_table, &c->train, NULL, err) != 0 ||
-        option_defaults(config_eval_table, &c->eval, NULL, err) != 0 || choose_both(&b) != 0 || set_seed(&b) != 0) goto fail;
+        option_defaults(config_eval_table, &c->eval, NULL, err) != 0 ||
+        option_defaults(config_positions_table, &c->positions, NULL, err) != 0 || choose_both(&b) != 0 || set_seed(&b) != 0) goto fail;
     for (size_t i = 0; i < n; i++) if (place(&b, &entry[i]) != 0) goto fail;
     if (check_given(&b, c->encoder->options, "encoder", c->encoder->name) != 0 || check_given(&b, c->task->options, "task", c->task->name) != 0 ||
         init_task(&b) != 0 || check_lengths(&b) != 0 || check_model(&b) != 0 || init_encoder(&b) != 0 || identify(c, err) != 0) goto fail;

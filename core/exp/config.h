@@ -1,14 +1,15 @@
 /* config -- the complete, typed configuration of one run, and its identity.
  *
  * run_key is the SHA-256 of the canonical JSON: every effective option of the model,
- * the training, the task (with its version) and the encoder, sorted, floats in their
- * shortest exact spelling.  [eval] and [experiment] are not in it: they do not change
+ * the training, the task (with its version), the encoder and the positions (unless they
+ * are sequential), sorted, floats in their shortest exact spelling.  [eval] and [experiment] are not in it: they do not change
  * what is trained.
  */
 #ifndef LAB_EXP_CONFIG_H
 #define LAB_EXP_CONFIG_H
 #include "abi/lab_task.h"
 #include "exp/conf.h"
+#include "exp/positions.h"
 #include "host/option.h"
 #include "host/plugin.h"
 #include "nn/model.h"
@@ -32,6 +33,7 @@ struct run_config {
     struct model_options model;
     struct train_options train;
     struct eval_options  eval;
+    struct positions_options positions;
     int64_t seed;                    /* 0 .. 2^31-1 */
     const struct lab_encoder *encoder; void *encoder_self; int encoder_ready;  /* ready: init done, fini owed */
     const struct lab_task *task;       void *task_self;    int task_ready;
@@ -45,7 +47,7 @@ struct run_config {
     char *settings;                  /* the run as text, "[section]\nkey = value\n": config_build gives the same run back */
 };
 
-/* The tables of the host's sections, for `lab info` and for --help. */
+/* The tables of the host's sections, for `lab info` and for --help; that of [positions] stands in positions.h. */
 extern const struct lab_option config_model_table[], config_train_table[], config_eval_table[];
 
 /* One run from its entries: sections run (encoder, task, seed), model, train, eval, encoder.NAME, task.NAME.

@@ -25,13 +25,27 @@ static int check_ids(const struct data *d, const int32_t *id, int n, int lo, int
     return 0;
 }
 
+/* The ids of a batch, from the run's source; returns the stride of its rows. */
+static int lay_positions(struct data *d, uint64_t seed, int split, int length, int T, int64_t first, int count)
+{
+    const struct positions_options *o = &d->config->positions, sequential = { .source = POSITIONS_SEQUENTIAL };
+    int training = split == LAB_TRAIN, rows = positions_own(o, training) ? count : 1;
+    uint32_t step = (uint32_t)(first / d->config->train.batch);
+    for (int i = 0; i < rows; i++) {
+        struct lab_rng r = training ? rng_stream(seed, RNG_POSITIONS, step, (uint32_t)i)
+                                    : rng_stream(seed, RNG_POSITIONS, (uint32_t)length, (uint32_t)(first + i));
+        positions_fill(training || o->eval ? o : &sequential, &r, T, d->pos + (size_t)i * T);
+    }
+    return rows > 1 ? T : 0;
+}
+
 static int fill(struct data *d, uint64_t seed, int split, int length, int64_t first, int count, struct lab_err *err)
 {
     const struct run_config *c = d->config;
-    int T = config_tape(c, length), own_positions = (c->task->flags & LAB_TASK_POSITIONS) != 0;
+    int T = config_tape(c, length), own_positions = (c->task->flags & LAB_TASK_POSITIONS) != 0, stride = T;
     if ((int64_t)count * T > d->capacity)
         return lab_fail(err, "%d examples of length %d need %d tokens, room is for %d", count, length, count * T, (int)d->capacity);
-    for (int t = 0; t < T; t++) d->pos[t] = t;
+    if (!own_positions) stride = lay_positions(d, seed, split, length, T, first, count);
     for (int i = 0; i < count; i++) {
         int at = i * T;
         struct lab_example e = { .in = d->token + at, .target = d->target + at, .weight = d->weight + at,
@@ -46,7 +60,7 @@ static int fill(struct data *d, uint64_t seed, int split, int length, int64_t fi
         d->slice[i] = e.slice;
     }
     d->batch = (struct model_batch){ .B = count, .T = T, .token = d->token, .target = d->target, .weight = d->weight, .pos = d->pos,
-                                     .pos_stride = own_positions ? T : 0 };
+                                     .pos_stride = stride };
     return 0;
 }
 
