@@ -12,7 +12,7 @@
 typedef lab_real real;
 enum { MIN_ROUNDS = 3, MAX_ROUNDS = 500, A_TURN = 8, MAX_SAMPLES = MAX_ROUNDS * A_TURN };
 #define BLOCK_NS 25e6                /* runs in a row: long for the clock, short beside what disturbs */
-#define TURN_NS  300e6               /* a row's samples in a row, before the next row's turn */
+#define TURN_NS  500e6               /* a row's samples in a row, before the next row's turn */
 
 /* Waiting for a core is not counted, whoever holds it. */
 static double cpu_ns(void)
@@ -123,9 +123,9 @@ struct subject {                     /* a row while it is measured */
     struct optim_options optim;
     int64_t step;
     int block[3];                    /* of each kind: runs in a row, about BLOCK_NS together */
-    int samples;                     /* taken so far */
-    double *ns[3];                   /* [MAX_SAMPLES] for one run */
-    double *turn;                    /* [MAX_ROUNDS] for a step: the median of a turn */
+    int samples;                     /* of step and floor, taken so far */
+    double *step_ns, *floor_ns;      /* [MAX_SAMPLES] for one run */
+    double *chunked_ns, *turn_ns;    /* [MAX_ROUNDS] for one run, and for a step: the median of a turn */
     int64_t part[TIMES_PARTS];
     struct lab_err *err;
 };
@@ -175,8 +175,8 @@ static int subject_init(struct subject *s, struct bench_row *row, struct lab_err
     config_model_setup(&s->config, &setup);
     setup.infer_tokens = 0;
     int T = config_tape(&s->config, s->config.train.length.hi);
-    if (!(s->ns[0] = mem_alloc((3 * MAX_SAMPLES + MAX_ROUNDS) * sizeof(double), err))) return -1;
-    s->ns[1] = s->ns[0] + MAX_SAMPLES, s->ns[2] = s->ns[1] + MAX_SAMPLES, s->turn = s->ns[2] + MAX_SAMPLES;
+    if (!(s->step_ns = mem_alloc(2 * (MAX_SAMPLES + MAX_ROUNDS) * sizeof(double), err))) return -1;
+    s->floor_ns = s->step_ns + MAX_SAMPLES, s->chunked_ns = s->floor_ns + MAX_SAMPLES, s->turn_ns = s->chunked_ns + MAX_ROUNDS;
     if (data_init(&s->data, &s->config, t->batch * T, err) != 0) goto no_data;
     if (model_init(&s->model, &setup, err) != 0) goto no_model;
     if (floor_init(&s->floor, &s->model, t->batch, T, err) != 0) goto no_floor;
@@ -192,7 +192,7 @@ no_floor:
 no_model:
     data_release(&s->data);
 no_data:
-    free(s->ns[0]);
+    free(s->step_ns);
     return -1;
 }
 
@@ -201,7 +201,7 @@ static void subject_release(struct subject *s)
     floor_release(&s->floor);
     model_release(&s->model);
     data_release(&s->data);
-    free(s->ns[0]);
+    free(s->step_ns);
 }
 
 /* How many runs make a block. */
@@ -235,16 +235,16 @@ static double median(const double *x, const double *y, int n)
     return (copy[(n - 1) / 2] + copy[n / 2]) / 2;
 }
 
+/* Step and floor in pairs for a while; their parts and the floor in chunks, once. */
 static int take_turn(struct subject *s, int round, double ns)
 {
     int first = s->samples;
     double end = cpu_ns() + ns;
     do {
-        for (int kind = 0; kind < 3; kind++) if (measure(s, kind, &s->ns[kind][s->samples]) != 0) return -1;
-        if (measure_parts(s) != 0) return -1;
+        if (measure(s, STEP, &s->step_ns[s->samples]) != 0 || measure(s, FLOOR, &s->floor_ns[s->samples]) != 0) return -1;
     } while (++s->samples - first < A_TURN && cpu_ns() < end);
-    s->turn[round] = median(s->ns[STEP] + first, NULL, s->samples - first);
-    return 0;
+    s->turn_ns[round] = median(s->step_ns + first, NULL, s->samples - first);
+    return measure(s, CHUNKED, &s->chunked_ns[round]) == 0 ? measure_parts(s) : -1;
 }
 
 static void conclude(const struct subject *all, const struct subject *s, int rounds)
@@ -252,11 +252,11 @@ static void conclude(const struct subject *all, const struct subject *s, int rou
     struct bench_row *row = s->row;
     int64_t total = 0;
     row->samples = s->samples;
-    row->step_ms = median(s->ns[STEP], NULL, s->samples) / 1e6;
-    row->floor_ms = median(s->ns[FLOOR], NULL, s->samples) / 1e6;
-    row->floor_chunked_ms = median(s->ns[CHUNKED], NULL, s->samples) / 1e6;
-    row->ratio = median(s->ns[STEP], s->ns[FLOOR], s->samples);
-    row->to_baseline = row->baseline >= 0 ? median(s->turn, all[row->baseline].turn, rounds) : NAN;
+    row->step_ms = median(s->step_ns, NULL, s->samples) / 1e6;
+    row->floor_ms = median(s->floor_ns, NULL, s->samples) / 1e6;
+    row->floor_chunked_ms = median(s->chunked_ns, NULL, rounds) / 1e6;
+    row->ratio = median(s->step_ns, s->floor_ns, s->samples);
+    row->to_baseline = row->baseline >= 0 ? median(s->turn_ns, all[row->baseline].turn_ns, rounds) : NAN;
     for (int i = 0; i < TIMES_PARTS; i++) total += s->part[i];
     for (int i = 0; i < TIMES_PARTS; i++) row->part_ms[i] = row->step_ms * (double)s->part[i] / (double)total;
 }

@@ -22,6 +22,11 @@ const struct lab_option config_model_table[] = {
     LAB_OPTIONS_END };
 const struct lab_option config_train_table[] = {
     OPTION_RANGE_ROW(struct train_options, length, "8", 1, 1000000, "of the training sequences; a range is drawn anew each step"),
+    LAB_ENUM(struct train_options, length_law, "uniform", "uniform|reverse_exponential|growing",
+             "of a range: equally likely, in proportion to tau^length, or the longest growing from the shortest on"),
+    LAB_ENUM(struct train_options, per, "batch", "batch|example", "draw one length for all sequences of a step, or pad each to the longest"),
+    LAB_REAL(struct train_options, tau, "0.9", 1e-3, 1e3, "of length_law = reverse_exponential"),
+    LAB_INT(struct train_options, grow_every, "100", 1, 100000000, "steps until the longest grows by one, with length_law = growing"),
     LAB_INT(struct train_options, steps, "2000", 1, 100000000, "optimiser steps"),
     LAB_INT(struct train_options, batch, "64", 1, 1000000, "sequences a step"),
     LAB_REAL(struct train_options, lr, "1e-3", 0, 100, "learning rate"),
@@ -37,6 +42,8 @@ const struct lab_option config_train_table[] = {
 const struct lab_option config_eval_table[] = {
     OPTION_LIST_ROW(struct eval_options, lengths, NULL, 1, 1000000, "to evaluate at; without it the longest training length"),
     LAB_INT(struct eval_options, sequences, "1000", 1, 100000000, "at the end, for each length"),
+    LAB_INT(struct eval_options, free_sequences, "100", 0, 100000000,
+            "of those, how many a causal model also continues alone from the prompt, if the task has one"),
     LAB_INT(struct eval_options, every, "250", 0, 100000000, "steps between evaluations during training; 0: none"),
     LAB_INT(struct eval_options, every_sequences, "200", 1, 100000000, "of those, for each length"),
     LAB_INT(struct eval_options, seed, "1", 0, 2147483647, "of the evaluation data, one set for all runs"),
@@ -222,9 +229,9 @@ static int init_task(const struct build *b)
     if (c->task->init(c->task_self, &c->task_info, &why) != 0) return conf_fail(find(b, "run", "task"), b->err, "task %s: %s", c->task->name, why.msg);
     c->task_ready = 1;
     const struct lab_task_info *i = &c->task_info;
-    if (i->vocab_in < 1 || i->vocab_out < 1 || i->min_len < 1 || i->max_len < i->min_len)
-        return conf_fail(find(b, "run", "task"), b->err, "task %s describes itself with vocabularies %d, %d and lengths %d..%d: the plugin is at fault",
-                         c->task->name, (int)i->vocab_in, (int)i->vocab_out, (int)i->min_len, (int)i->max_len);
+    if (i->vocab_in < 1 || i->vocab_out < 1 || i->min_len < 1 || i->max_len < i->min_len || i->max_slice < 1)
+        return conf_fail(find(b, "run", "task"), b->err, "task %s describes itself with vocabularies %d, %d, lengths %d..%d and %d slices: the plugin is at fault",
+                         c->task->name, (int)i->vocab_in, (int)i->vocab_out, (int)i->min_len, (int)i->max_len, (int)i->max_slice);
     return 0;
 }
 
@@ -255,7 +262,7 @@ static void fill_dims(struct run_config *c)
         int T = config_tape(c, c->eval.lengths.v[i]);
         if (T > c->dims.max_len) c->dims.max_len = T;
     }
-    c->dims.max_pos = c->dims.max_len;
+    c->dims.max_pos = c->task_info.max_pos > c->dims.max_len ? c->task_info.max_pos : c->dims.max_len;
     if (c->positions.source != POSITIONS_SEQUENTIAL && c->positions.max > c->dims.max_pos) c->dims.max_pos = c->positions.max;
 }
 
@@ -283,7 +290,8 @@ static int check_params(const struct build *b)
     const struct lab_encoder *e = c->encoder;
     struct lab_dims longer = c->dims;
     const char *name[64];
-    longer.max_len *= 2, longer.max_pos *= 2;
+    longer.max_len = c->dims.max_len * 2;
+    longer.max_pos = c->dims.max_pos * 2;
     for (int i = 0; e->param; i++) {
         struct lab_param p = { 0 }, q = { 0 };
         int more = e->param(c->encoder_self, &c->dims, i, &p);
@@ -425,6 +433,11 @@ void config_free(struct run_config *c)
 }
 
 int config_tape(const struct run_config *c, int length) { return c->task->tape ? c->task->tape(c->task_self, length) : length; }
+
+int config_continues(const struct run_config *c)
+{
+    return c->model.causal && (c->task->flags & LAB_TASK_CAUSAL) && c->task_info.vocab_out <= c->task_info.vocab_in;
+}
 
 void config_model_setup(const struct run_config *c, struct model_setup *out)
 {

@@ -5,7 +5,7 @@ const struct lab_option config_positions_table[] = {
     LAB_ENUM(struct positions_options, source, "sequential", "sequential|random|offset|scaled",
              "0 1 2 ..; sorted draws below max; a run from a random start; spread over all of max"),
     LAB_INT(struct positions_options, max, "2048", 1, 1000000, "position ids are below it; sequential does not use it"),
-    LAB_ENUM(struct positions_options, per, "batch", "batch|sequence", "what one draw serves in training; each example in evaluation has its own"),
+    LAB_ENUM(struct positions_options, per, "batch", "batch|example", "what one draw serves in training; in evaluation each example has its own"),
     LAB_BOOL(struct positions_options, eval, "yes", "evaluate with this source too; no: sequentially"),
     LAB_OPTIONS_END };
 
@@ -31,5 +31,5 @@ void positions_fill(const struct positions_options *o, struct lab_rng *r, int T,
 int positions_own(const struct positions_options *o, int training)
 {
     int drawn = o->source == POSITIONS_RANDOM || o->source == POSITIONS_OFFSET;
-    return drawn && (training ? o->per == POSITIONS_PER_SEQUENCE : o->eval);
+    return drawn && (!training || o->per == POSITIONS_PER_EXAMPLE);
 }

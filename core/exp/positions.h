@@ -14,7 +14,7 @@
 #include "abi/lab_plugin.h"
 
 enum { POSITIONS_SEQUENTIAL, POSITIONS_RANDOM, POSITIONS_OFFSET, POSITIONS_SCALED };
-enum { POSITIONS_PER_BATCH, POSITIONS_PER_SEQUENCE };
+enum { POSITIONS_PER_BATCH, POSITIONS_PER_EXAMPLE };
 
 struct positions_options {
     int32_t source;
@@ -26,6 +26,6 @@ extern const struct lab_option config_positions_table[];
 
 /* The ids of one sequence, pos [T]; T <= max unless sequential.  r: where draws come from. */
 void positions_fill(const struct positions_options *, struct lab_rng *r, int T, int32_t *pos);
-/* Does each sequence have ids of its own? */
+/* Does each example have ids of its own? */
 int  positions_own(const struct positions_options *, int training);
 #endif

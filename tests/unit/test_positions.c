@@ -139,7 +139,7 @@ static void draws_depend_on_what_names_them(void **state)
     struct data d;
     struct lab_err err;
     int own;
-    world_open(&w, SMALL "[positions]\nsource = random\nper = sequence\nmax = 500\n");
+    world_open(&w, SMALL "[positions]\nsource = random\nper = example\nmax = 500\n");
     const struct run_config *c = &w.sweep.run[0].config;
     assert_int_equal(c->dims.max_pos, 500);
     int32_t first[ROOM], again[ROOM], a[16], b[16];
@@ -191,6 +191,40 @@ static void a_batch_may_share_a_draw_and_evaluation_may_be_sequential(void **sta
     world_close(&w);
 }
 
+/* In a batch of several lengths each example is laid out by its own, and its padding has id 0. */
+static void padded_examples_have_ids_of_their_own_length(void **state)
+{
+    (void)state;
+    static const char *const section[] = { "source = scaled\nmax = 90\n", "source = random\nmax = 90\n", "source = offset\nper = example\nmax = 90\n" };
+    for (int s = 0; s < 3; s++) {
+        struct world w;
+        struct data d;
+        struct lab_err err;
+        char text[512];
+        int padded = 0;
+        snprintf(text, sizeof text, "[sweep]\nencoder = none\ntask = reverse\nseed = 0\n[train]\nlength = 2..7\nper = example\nbatch = 6\n[positions]\n%s", section[s]);
+        world_open(&w, text);
+        assert_int_equal(data_init(&d, &w.sweep.run[0].config, ROOM, &err), 0);
+        assert_int_equal(data_train(&d, 5, &err), 0);
+        assert_int_equal(d.batch.pos_stride, d.batch.T);
+        for (int i = 0; i < d.batch.B; i++) {
+            const int32_t *pos = d.batch.pos + (size_t)i * d.batch.T;
+            int tape = config_tape(&w.sweep.run[0].config, d.length[i]);
+            for (int t = 0; t < d.batch.T; t++) {
+                if (t >= tape) assert_int_equal(pos[t], 0);
+                else if (s == 0) assert_int_equal(pos[t], 90 * t / tape);
+                else assert_in_range(pos[t], t ? pos[t - 1] + 1 : 0, 89 - (tape - 1 - t));
+                padded += t >= tape;
+            }
+            for (int k = 0; s == 1 && k < i; k++)                      /* one draw a batch: equal lengths, equal ids */
+                if (d.length[k] == d.length[i]) assert_memory_equal(pos, d.batch.pos + (size_t)k * d.batch.T, (size_t)d.batch.T * sizeof *pos);
+        }
+        assert_true(padded > 0);
+        data_release(&d);
+        world_close(&w);
+    }
+}
+
 /* ---- the configuration ---- */
 
 static void key_of(const char *section, char key[HASH_HEX], int *named)
@@ -210,13 +244,13 @@ static void sequential_positions_leave_the_identity_alone(void **state)
     (void)state;
     static const char *const other[] = {
         "[positions]\nsource = random\n", "[positions]\nsource = offset\n", "[positions]\nsource = scaled\n",
-        "[positions]\nsource = random\nmax = 100\n", "[positions]\nsource = random\nper = sequence\n", "[positions]\nsource = random\neval = no\n" };
+        "[positions]\nsource = random\nmax = 100\n", "[positions]\nsource = random\nper = example\n", "[positions]\nsource = random\neval = no\n" };
     enum { OTHERS = sizeof other / sizeof *other };
     char plain[HASH_HEX], key[OTHERS][HASH_HEX];
     int named;
     key_of("", plain, &named);
     assert_false(named);
-    key_of("[positions]\nsource = sequential\nmax = 77\nper = sequence\n", key[0], &named);
+    key_of("[positions]\nsource = sequential\nmax = 77\nper = example\n", key[0], &named);
     assert_false(named);
     assert_string_equal(plain, key[0]);
     for (int i = 0; i < OTHERS; i++) {
@@ -235,7 +269,7 @@ static void settings_give_the_run_back(void **state)
     struct conf conf;
     struct run_config again;
     struct lab_err err;
-    world_open(&w, SMALL "[positions]\nsource = random\nmax = 99\nper = sequence\neval = no\n");
+    world_open(&w, SMALL "[positions]\nsource = random\nmax = 99\nper = example\neval = no\n");
     const struct run_config *c = &w.sweep.run[0].config;
     assert_int_equal(conf_read_text(&conf, "job", c->settings, strlen(c->settings), &err), 0);
     if (config_build(&again, conf.entry, conf.n, &w.registry, &err) != 0) fail_msg("%s", err.msg);
@@ -300,7 +334,7 @@ static void every_encoder_trains_with_every_source(void **state)
 {
     (void)state;
     static const char text[] = "[sweep]\nencoder = %s\ntask = shift\nseed = 0\npositions.source = sequential, random, offset, scaled\n"
-        "positions.per = batch, sequence\n[positions]\nmax = 60\n[model]\nd_model = 16\nheads = 2\nlayers = 2\nd_ff = 16\ncausal = %s\n"
+        "positions.per = batch, example\n[positions]\nmax = 60\n[model]\nd_model = 16\nheads = 2\nlayers = 2\nd_ff = 16\ncausal = %s\n"
         "[train]\nlength = 3..6\nsteps = 50\nbatch = 8\n[eval]\nlengths = 6, 12\n";
     struct world all;
     int pairs = 0;
@@ -317,7 +351,7 @@ static void every_encoder_trains_with_every_source(void **state)
             const struct run_config *c = &w.sweep.run[run].config;
             static const char *const name[] = { "sequential", "random", "offset", "scaled" };
             char what[128];
-            snprintf(what, sizeof what, "%s, %s for each %s", e->name, name[c->positions.source], c->positions.per ? "sequence" : "batch");
+            snprintf(what, sizeof what, "%s, %s for each %s", e->name, name[c->positions.source], c->positions.per ? "example" : "batch");
             train_fifty_steps(c, what);
         }
         world_close(&w);
@@ -333,6 +367,7 @@ int main(void)
         cmocka_unit_test(offsets_are_runs_from_every_start), cmocka_unit_test(scaled_ids_span_the_whole_range),
         cmocka_unit_test(without_room_to_spare_all_sources_are_sequential), cmocka_unit_test(draws_depend_on_what_names_them),
         cmocka_unit_test(a_batch_may_share_a_draw_and_evaluation_may_be_sequential),
+        cmocka_unit_test(padded_examples_have_ids_of_their_own_length),
         cmocka_unit_test(sequential_positions_leave_the_identity_alone), cmocka_unit_test(settings_give_the_run_back),
         cmocka_unit_test(refusals), cmocka_unit_test(every_encoder_trains_with_every_source) };
     return cmocka_run_group_tests(test, NULL, NULL);
