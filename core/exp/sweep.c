@@ -96,11 +96,12 @@ static int read_values(struct plan *p, struct axis *a, int whole_number)
 /* The option row behind section.key; NULL with a message. */
 static const struct lab_option *row_of(struct plan *p, const struct axis *a)
 {
-    const struct { const char *section; const struct lab_option *table; } own[] = { { "model", config_model_table }, { "train", config_train_table } };
+    const struct { const char *section; const struct lab_option *table; } own[] = {
+        { "model", config_model_table }, { "train", config_train_table }, { "positions", config_positions_table } };
     const struct lab_option *table = NULL;
     struct lab_err why;
     int encoder = !strncmp(a->section, "encoder.", 8), task = !strncmp(a->section, "task.", 5);
-    for (size_t i = 0; i < 2; i++) if (!strcmp(a->section, own[i].section)) table = own[i].table;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) if (!strcmp(a->section, own[i].section)) table = own[i].table;
     if (encoder || task) {
         const struct plugin_entry *e = registry_find(p->registry, encoder ? PLUGIN_ENCODER : PLUGIN_TASK, strchr(a->section, '.') + 1, &why);
         if (!e) return conf_fail(a->from, p->err, "axis %s: %s", a->from->key, why.msg), NULL;
@@ -110,7 +111,7 @@ static const struct lab_option *row_of(struct plan *p, const struct axis *a)
     if (row && strcmp(a->key, "log_every")) return row;
     const char *near = option_nearest(table, a->key);
     if (near && !row) conf_fail(a->from, p->err, "unknown axis '%.60s': did you mean '%s.%s'?", a->from->key, a->section, near);
-    else conf_fail(a->from, p->err, "'%.60s' is not an axis; an axis is encoder, task, seed, or a key of model, train, encoder.NAME or task.NAME",
+    else conf_fail(a->from, p->err, "'%.60s' is not an axis; an axis is encoder, task, seed, or a key of model, train, positions, encoder.NAME or task.NAME",
                    a->from->key);
     return NULL;
 }
