@@ -1,8 +1,10 @@
 #!/bin/sh
-# embed.sh FILE... -- prints a C header with each file as a string: core/store/views/x.sql becomes SQL_VIEWS_X.
+# embed.sh FILE... -- prints a C header with each file as a string: core/store/views/x.sql becomes SQL_VIEWS_X,
+# core/cli/skeleton_task.c.in becomes SKELETON_TASK_C.
 for f; do
-    name=$(printf '%s' "$f" | sed 's|^core/store/||; s|\.sql$||' | tr 'a-z/' 'A-Z_')
-    printf 'static const char SQL_%s[] __attribute__((unused)) =\n' "$name"
+    case $f in *.sql) prefix=SQL_ ;; *) prefix= ;; esac
+    name=$prefix$(printf '%s' "$f" | sed 's|^core/[a-z]*/||; s|\.sql$||; s|\.in$||' | tr 'a-z/.' 'A-Z__')
+    printf 'static const char %s[] __attribute__((unused)) =\n' "$name"
     sed 's/\\/\\\\/g; s/"/\\"/g; s/^/    "/; s/$/\\n"/' "$f"
     printf '    ;\n'
 done

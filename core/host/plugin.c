@@ -343,14 +343,20 @@ static int add_environment(struct registry *r, int *id, struct lab_err *err)
     return rc;
 }
 
+/* Where the program was built, and where it was installed, wherever that was moved to since. */
 static int add_beside_program(struct registry *r, int *id, struct lab_err *err)
 {
-    char path[PATH_MAX];
-    ssize_t n = readlink("/proc/self/exe", path, sizeof path - sizeof "plugins");
+    static const char *const beside[] = { "plugins", "../lib/lab/plugins" };
+    char path[PATH_MAX + 32], folder[PATH_MAX];
+    ssize_t n = readlink("/proc/self/exe", path, PATH_MAX);
     if (n <= 0 || path[0] != '/') return 0;
     path[n] = '\0';
-    strcpy(strrchr(path, '/') + 1, "plugins");
-    return add_place(r, &(struct place){ path, SOURCE_DEFAULT, (*id)++ }, err);
+    char *name = strrchr(path, '/') + 1;
+    for (size_t i = 0; i < sizeof beside / sizeof *beside; i++) {
+        strcpy(name, beside[i]);
+        if (realpath(path, folder) && add_place(r, &(struct place){ folder, SOURCE_DEFAULT, (*id)++ }, err) != 0) return -1;
+    }
+    return 0;
 }
 
 /* What the user named must load: the first such file that did not is the error. */

@@ -198,13 +198,23 @@ static int ask_integer(struct store *s, const char *sql, int64_t *out, struct la
     return ok ? 0 : -1;
 }
 
+/* The three numbers as of one moment: between two of them another process may have filled the file. */
+static int read_identity(struct store *s, int64_t *application, int64_t *version, int64_t *objects, struct lab_err *err)
+{
+    int alone = sqlite3_get_autocommit(s->db);       /* not inside a transaction already */
+    if (alone && sqlite3_exec(s->db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
+    int rc = ask_integer(s, "SELECT count(*) FROM sqlite_schema", objects, err) != 0 ||
+             ask_integer(s, "PRAGMA application_id", application, err) != 0 ||
+             ask_integer(s, "PRAGMA user_version", version, err) != 0 ? -1 : 0;
+    if (alone) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}
+
 /* 0 it is ours, 1 it has nothing in it yet, -1 it is somebody else's. */
 static int identify(struct store *s, struct lab_err *err)
 {
     int64_t application, version, objects;
-    if (ask_integer(s, "PRAGMA application_id", &application, err) != 0 ||
-        ask_integer(s, "PRAGMA user_version", &version, err) != 0 ||
-        ask_integer(s, "SELECT count(*) FROM sqlite_schema", &objects, err) != 0) return -1;
+    if (read_identity(s, &application, &version, &objects, err) != 0) return -1;
     if (!application && !version && !objects) return 1;
     if (application != APPLICATION_ID)
         return lab_fail(err, "%s: is a database of another program (application id 0x%08x, lab's is 0x%08x); "

@@ -57,7 +57,7 @@ CREATE TABLE attempt(                    -- one try at a run
   started_us    INTEGER NOT NULL,
   ended_us      INTEGER,
   active_ns     INTEGER,
-  last_step     INTEGER,
+  last_step     INTEGER,                 -- reached; of a done attempt the last of training, where its final evaluations stand
   result_sha256 TEXT,                    -- of all that was measured: equal for equal runs
   host TEXT NOT NULL, boot_id TEXT NOT NULL, pid INTEGER NOT NULL,
   pid_start     INTEGER NOT NULL,        -- clock ticks after boot: a process id alone is used again

@@ -13,6 +13,7 @@ SELECT r.encoder, r.task, r.seed,
        r.parameters, a.host, a.exit_code, a.term_signal, a.result_sha256,
        r.variant, r.arm, r.task_key, r.run_key, r.config
 FROM run r
-LEFT JOIN attempt a ON a.attempt_id = (SELECT t.attempt_id FROM attempt t WHERE t.run_id = r.run_id
-                                       ORDER BY t.status = 'done' DESC, t.started_us DESC, t.attempt_id DESC LIMIT 1)
+LEFT JOIN attempt a ON a.attempt_id = coalesce((SELECT t.attempt_id FROM attempt t WHERE t.run_id = r.run_id AND t.status = 'done'),
+                                               (SELECT t.attempt_id FROM attempt t WHERE t.run_id = r.run_id
+                                                ORDER BY t.started_us DESC, t.attempt_id DESC LIMIT 1))
 ORDER BY r.task, r.encoder, r.arm, r.seed, r.run_key;
