@@ -412,17 +412,20 @@ const struct plugin_file *registry_refused(const struct registry *r, const char 
     return NULL;
 }
 
+enum { KNOWN_LIMIT = 200 };          /* bytes of names in a message, which holds 512 */
 static void unknown(const struct registry *r, enum plugin_kind kind, const char *name, struct lab_err *err)
 {
     struct str known = { 0 };
     struct lab_err ignored;
     const char **names = mem_alloc((r->n_entry + 1) * sizeof *names, &ignored);
-    size_t n = 0;
+    size_t n = 0, left_out = 0;
     for (size_t i = 0; i < r->n_entry; i++) {
         if (r->entry[i].kind != kind || r->entry[i].shadowed_by >= 0) continue;
-        str_printf(&known, "%s%s", known.len ? ", " : "", r->entry[i].name);
+        if (known.len < KNOWN_LIMIT) str_printf(&known, "%s%s", known.len ? ", " : "", r->entry[i].name);
+        else left_out++;
         if (names) names[n++] = r->entry[i].name;
     }
+    if (left_out) str_printf(&known, " and %zu more (`lab list` shows them)", left_out);
     const char *near = names ? str_nearest(name, names) : NULL;
     const struct plugin_file *refused = registry_refused(r, name);
     if (refused)
