@@ -124,9 +124,9 @@ static int set_plugin_option(const struct build *b, const struct conf_entry *e, 
 
 static int unknown_section(const struct build *b, const struct conf_entry *e)
 {
-    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", NULL };
+    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", "paper", NULL };
     const char *near = str_nearest(e->section, known);
-    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, encoder.NAME, task.NAME",
+    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, paper, encoder.NAME, task.NAME",
                      e->section, near ? ": did you mean [" : "", near ? near : "", near ? "]?" : "");
 }
 

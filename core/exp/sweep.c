@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/str.h"
+#include "exp/paper.h"
 
 enum { MAX_AXES = 64, MAX_COMBINATIONS = 100000 };
 
@@ -226,7 +227,8 @@ static int combine(struct sweep *s, const struct plan *p)
     struct conf_entry *entry = mem_alloc((p->conf->n + MAX_AXES) * sizeof *entry, p->err);
     if (!seen.slot || !entry) goto out;
     for (size_t i = 0; i < p->conf->n; i++)
-        if (strcmp(p->conf->entry[i].section, "sweep") && strcmp(p->conf->entry[i].section, "experiment")) entry[n++] = p->conf->entry[i];
+        if (strcmp(p->conf->entry[i].section, "sweep") && strcmp(p->conf->entry[i].section, "experiment") &&
+            strcmp(p->conf->entry[i].section, "paper")) entry[n++] = p->conf->entry[i];
     for (size_t k = 0; k < total; k++) {
         for (int i = 0; i < p->n_axis; i++) {
             const struct axis *a = &p->axis[i];
@@ -248,7 +250,10 @@ int sweep_build(struct sweep *s, const struct conf *conf, const struct registry 
     *s = (struct sweep){ .conf = conf };
     if (!p) return -1;
     *p = (struct plan){ .sweep = s, .conf = conf, .registry = registry, .err = err };
-    int rc = read_experiment(s, conf, err) == 0 && read_axes(p) == 0 ? combine(s, p) : -1;
+    struct paper paper = { 0 };
+    int rc = read_experiment(s, conf, err) == 0 && read_axes(p) == 0 && paper_read(&paper, conf, err) == 0 ? combine(s, p) : -1;
+    if (rc == 0) rc = paper_check(&paper, s, err);
+    paper_free(&paper);
     free_axes(p);
     free(p);
     if (rc != 0) sweep_free(s);
