@@ -68,8 +68,9 @@ NUMERIC     := $(addprefix build/normal/tests/unit/test_,golden gradients facts)
 SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql)
 SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
-.PHONY: all deps test check build unit slow-test cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
+.PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
 .PHONY: flavour-tests install-test bench test-speed FORCE
+.PHONY: slow-test
 
 all: lab
 
@@ -173,6 +174,7 @@ bench: lab
 ## make test-speed  time and memory of long sequences and of a worker; minutes, and wants a quiet machine
 test-speed: lab $(B)/tests/bench/test_speed
 	$(Q)OPENBLAS_NUM_THREADS=1 $(B)/tests/bench/test_speed
+
 # ---- installing ----
 VERSION     := $(shell sed -n 's/.*LAB_VERSION "\(.*\)"/\1/p' core/exp/env.h)
 ABI         := $(shell sed -n 's/^\#define LAB_ABI_MAJOR \([0-9]*\)u.*/\1/p' core/abi/lab_plugin.h).$(shell \

@@ -33,8 +33,7 @@ static void close_instance(struct instance *t)
 
 static int tape_of(const struct instance *t, int len) { return t->task->tape ? t->task->tape(t->self, len) : len; }
 
-enum { ARRAYS = 5 };
-static const size_t element[ARRAYS] = { sizeof(int32_t), sizeof(int32_t), sizeof(float), sizeof(int32_t), sizeof(uint8_t) };
+enum { ARRAYS = 5 };                 /* of an example */
 struct sheet { struct lab_example e; int tape; char *map[ARRAYS]; size_t map_bytes; };
 
 static void make_sheet(struct sheet *s, int tape, int guarded)
@@ -46,7 +45,7 @@ static void make_sheet(struct sheet *s, int tape, int guarded)
         s->map[i] = mmap(NULL, s->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (s->map[i] == MAP_FAILED) abort();
         if (guarded) mprotect(s->map[i], page, PROT_NONE), mprotect(s->map[i] + page + inside, page, PROT_NONE);
-        at[i] = s->map[i] + page + inside - (size_t)tape * element[i];
+        at[i] = s->map[i] + page + inside - (i < ARRAYS - 1 ? bytes : (size_t)tape);     /* counted has one byte a token */
     }
     s->e = (struct lab_example){ .in = at[0], .target = at[1], .weight = at[2], .pos = at[3], .counted = at[4] };
 }
@@ -155,7 +154,7 @@ static void check_example(struct check_case *c, const struct instance *t, const 
 {
     const struct lab_task_info *i = &t->info;
     const struct lab_example *e = &s->e;
-    int scored = 0, max_pos = i->max_pos > s->tape ? i->max_pos : s->tape;
+    int scored = 0, most = i->max_pos > 0 ? i->max_pos : s->tape;
     for (int k = 0; k < s->tape; k++) {
         if (e->in[k] < 0 || e->in[k] >= i->vocab_in)
             check_fail(c, "token ids in [0, vocab_in)", "a token past the vocabulary, or one that was not written", "in[%d] is %d, vocab_in %d", k, e->in[k], i->vocab_in);
@@ -163,15 +162,14 @@ static void check_example(struct check_case *c, const struct instance *t, const 
             check_fail(c, "targets in [0, vocab_out), or -1", "a target past the vocabulary, or one that was not written", "target[%d] is %d, vocab_out %d", k,
                        e->target[k], i->vocab_out);
         if (!isfinite(e->weight[k]) || e->weight[k] < 0) check_fail(c, "weights that are finite and not negative", "weight[] of struct lab_example", "weight[%d] is %g", k, (double)e->weight[k]);
-        if (e->pos[k] < 0 || e->pos[k] >= max_pos)
-            check_fail(c, "positions in [0, tape), or [0, max_pos) if that is larger", "pos[] of struct lab_example, or max_pos of lab_task_info", "pos[%d] is %d, limit %d",
-                       k, e->pos[k], max_pos);
-        if (e->counted[k] > 1) check_fail(c, "counted to be 0 or 1", "counted[] of struct lab_example", "counted[%d] is %d", k, e->counted[k]);
+        if (e->pos[k] < 0 || e->pos[k] >= most)
+            check_fail(c, "positions in [0, max_pos), or [0, tape) without one", "pos[] of struct lab_example, or max_pos of lab_task_info",
+                       "pos[%d] is %d, the limit %d", k, e->pos[k], most);
         if (e->pos[k] != k && !(c->task->flags & LAB_TASK_POSITIONS))
             check_fail(c, "positions left alone", "LAB_TASK_POSITIONS is missing, so they are not used", "pos[%d] is %d", k, e->pos[k]);
-        scored += e->target[k] >= 0 && e->weight[k] > 0 && e->counted[k];
+        scored += e->target[k] >= 0 && e->weight[k] > 0;
     }
-    if (!scored) check_fail(c, "something to score", "every target is -1, has weight 0 or is not counted", "%d positions, none scored", s->tape);
+    if (!scored) check_fail(c, "something to score", "every target is -1 or has weight 0", "%d positions, none scored", s->tape);
     if (e->prompt < 0 || e->prompt > s->tape) check_fail(c, "prompt in [0, tape]", "prompt of struct lab_example", "%d, tape %d", e->prompt, s->tape);
     if (e->slice < 0 || e->slice >= i->max_slice) check_fail(c, "slice in [0, max_slice)", "slice, or max_slice of lab_task_info", "%d, max_slice %d", e->slice, i->max_slice);
 }
@@ -209,7 +207,7 @@ static int same(const struct sheet *a, const struct sheet *b)
 {
     size_t n = (size_t)a->tape * sizeof(int32_t);
     return !memcmp(a->e.in, b->e.in, n) && !memcmp(a->e.target, b->e.target, n) && !memcmp(a->e.weight, b->e.weight, n) &&
-           !memcmp(a->e.pos, b->e.pos, n) && !memcmp(a->e.counted, b->e.counted, (size_t)a->tape) && a->e.prompt == b->e.prompt && a->e.slice == b->e.slice;
+           !memcmp(a->e.pos, b->e.pos, n) && a->e.prompt == b->e.prompt && a->e.slice == b->e.slice;
 }
 
 /* Again, after other examples, and from a second instance: the same. */
