@@ -206,7 +206,9 @@ static double score_of(const struct page *p, const struct paper *paper, const ch
 static void write_order(struct page *p, const struct paper *paper, const struct paper_cell *c, struct str *out)
 {
     double worst = -1;               /* by how much a later one is above an earlier one */
-    str_printf(out, "order over %d-%d, paper: %s; here:", (int)c->lo, (int)c->hi, c->entry->value);
+    str_printf(out, "order over %d", (int)c->lo);
+    if (c->hi > c->lo) str_printf(out, "-%d", (int)c->hi);
+    str_printf(out, ", paper: %s; here:", c->entry->value);
     for (int k = 0; k < c->n; k++) {
         double mine = score_of(p, paper, c->task, c->encoder[k]);
         if (isnan(mine)) str_printf(out, "%s -", k ? "," : "");
@@ -252,6 +254,7 @@ int ranges_write(struct store *store, const char *ini_sha256, struct str *out, s
     rc = 0;
     if (!p.text) goto out;
     rc = write_past_training(&p, out);
+    if (!strstr(p.text, "[paper]")) goto out;
     if (rc == 0) rc = conf_read_text(&conf, "[paper]", p.text, strlen(p.text), err);
     if (rc == 0) rc = paper_read(&paper, &conf, err);
     if (rc == 0 && paper.n) rc = write_paper(&p, &paper, out);
