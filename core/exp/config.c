@@ -37,7 +37,7 @@ const struct lab_option config_train_table[] = {
     LAB_REAL(struct train_options, weight_decay, "0", 0, 10, "AdamW's, on matrices; not on biases and norms"),
     LAB_REAL(struct train_options, clip, "0", 0, 1e9, "largest norm of the gradient; 0: no clipping"),
     LAB_INT(struct train_options, warmup, "0", 0, 100000000, "steps over which the learning rate rises"),
-    LAB_ENUM(struct train_options, schedule, "constant", "constant|cosine", "of the learning rate after the warm-up"),
+    LAB_ENUM(struct train_options, schedule, "constant", "constant|cosine|linear", "of the learning rate after the warm-up; the last two fall to 0"),
     LAB_INT(struct train_options, log_every, "10", 1, 100000000, "steps to a point of the loss curve (its mean over them)"),
     LAB_OPTIONS_END };
 const struct lab_option config_eval_table[] = {
@@ -132,9 +132,9 @@ static int set_plugin_option(const struct build *b, const struct conf_entry *e, 
 
 static int unknown_section(const struct build *b, const struct conf_entry *e)
 {
-    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", "positions", "limits", NULL };
+    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", "positions", "limits", "paper", NULL };
     const char *near = str_nearest(e->section, known);
-    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, positions, limits, encoder.NAME, task.NAME",
+    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, positions, limits, paper, encoder.NAME, task.NAME",
                      e->section, near ? ": did you mean [" : "", near ? near : "", near ? "]?" : "");
 }
 

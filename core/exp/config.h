@@ -25,7 +25,7 @@ struct train_options {
     int32_t grow_every;
     int32_t steps, batch;
     double  lr, beta1, beta2, eps, weight_decay, clip;
-    int32_t warmup, schedule;        /* OPTIM_CONSTANT, OPTIM_COSINE */
+    int32_t warmup, schedule;        /* OPTIM_CONSTANT, OPTIM_COSINE, OPTIM_LINEAR */
     int32_t log_every;               /* steps a point of the loss curve averages over; not in run_key */
 };
 struct eval_options {                /* none of it is in run_key */
