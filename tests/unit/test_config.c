@@ -326,7 +326,7 @@ static const struct { const char *text, *message; } refused[] = {
     { RUN("plain", "echo") "[train]\nsteps = 0\n", "f.ini:6: steps = '0': expected a whole number, 1..100000000" },
     { RUN("plain", "echo") "[train]\nsteps = 10.5\n", "f.ini:6: steps = '10.5'" },
     { RUN("plain", "echo") "[train]\nlength = 8..4\n", "f.ini:6: length = '8..4'" },
-    { RUN("plain", "echo") "[train]\nschedule = cosin\n", "f.ini:6: schedule = 'cosin': expected constant | cosine; did you mean 'cosine'?" },
+    { RUN("plain", "echo") "[train]\nschedule = cosin\n", "f.ini:6: schedule = 'cosin': expected constant | cosine | linear; did you mean 'cosine'?" },
     { RUN("plain", "echo") "[eval]\nlengths = 8, 8\n", "f.ini:6: lengths: 8 is listed twice" },
     { RUN("plain", "echo") "[eval]\nlengths = 8, , 9\n", "f.ini:6: lengths: an item of the list is empty" },
     { RUN("plain", "echo") "[model]\nd_model = 64\nheads = 5\n", "f.ini:7: model.d_model = 64 is not a multiple of model.heads = 5" },
