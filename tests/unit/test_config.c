@@ -318,7 +318,7 @@ static const struct { const char *text, *message; } refused[] = {
     { RUN("plain", "echo") "[encoder.ritch]\nsize = 4\n", "f.ini:6: section [encoder.ritch]: unknown encoder 'ritch': did you mean 'rich'?" },
     { RUN("plain", "echo") "[task.rich]\nsize = 4\n", "f.ini:6: section [task.rich]: unknown task 'rich'" },
     { RUN("plain", "echo") "[modle]\nd_model = 4\n", "f.ini:6: unknown section [modle]: did you mean [model]?; known: experiment, sweep" },
-    { RUN("plain", "echo") "[zzzzz]\nd_model = 4\n", "f.ini:6: unknown section [zzzzz]; known: experiment, sweep, train, eval, model, encoder.NAME" },
+    { RUN("plain", "echo") "[zzzzz]\nd_model = 4\n", "f.ini:6: unknown section [zzzzz]; known: experiment, sweep, train, eval, model, positions, limits, encoder.NAME" },
     { RUN("plain", "echo") "[train]\nlr = 1e-3x\n", "f.ini:6: lr = '1e-3x': expected a number, 0 to 100" },
     { RUN("plain", "echo") "[train]\nlr = nan\n", "f.ini:6: lr = 'nan'" },
     { RUN("plain", "echo") "[train]\nlr = inf\n", "f.ini:6: lr = 'inf'" },
