@@ -37,7 +37,7 @@ const struct lab_option config_train_table[] = {
     LAB_REAL(struct train_options, weight_decay, "0", 0, 10, "AdamW's, on matrices; not on biases and norms"),
     LAB_REAL(struct train_options, clip, "0", 0, 1e9, "largest norm of the gradient; 0: no clipping"),
     LAB_INT(struct train_options, warmup, "0", 0, 100000000, "steps over which the learning rate rises"),
-    LAB_ENUM(struct train_options, schedule, "constant", "constant|cosine", "of the learning rate after the warm-up"),
+    LAB_ENUM(struct train_options, schedule, "constant", "constant|cosine|linear", "of the learning rate after the warm-up; the last two fall to 0"),
     LAB_INT(struct train_options, log_every, "10", 1, 100000000, "steps to a point of the loss curve (its mean over them)"),
     LAB_OPTIONS_END };
 const struct lab_option config_eval_table[] = {
@@ -132,10 +132,9 @@ static int set_plugin_option(const struct build *b, const struct conf_entry *e, 
 
 static int unknown_section(const struct build *b, const struct conf_entry *e)
 {
-    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", "positions", "limits", NULL };
+    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", "positions", "limits", "paper", NULL };
     const char *near = str_nearest(e->section, known);
-    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, positions, limits, "
-                     "encoder.NAME, task.NAME",
+    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, positions, limits, paper, encoder.NAME, task.NAME",
                      e->section, near ? ": did you mean [" : "", near ? near : "", near ? "]?" : "");
 }
 
@@ -148,8 +147,8 @@ static int place(const struct build *b, const struct conf_entry *e)
     if (!strcmp(e->section, "model")) return set(b, e, config_model_table, &b->c->model);
     if (!strcmp(e->section, "train")) return set(b, e, config_train_table, &b->c->train);
     if (!strcmp(e->section, "eval")) return set(b, e, config_eval_table, &b->c->eval);
-    if (!strcmp(e->section, "positions")) return set(b, e, config_positions_table, &b->c->positions);
     if (!strcmp(e->section, "limits")) return set(b, e, config_limits_table, &b->c->limits);
+    if (!strcmp(e->section, "positions")) return set(b, e, config_positions_table, &b->c->positions);
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) if (!strcmp(e->section, elsewhere[i])) return 0;
     return unknown_section(b, e);
 }
@@ -285,6 +284,19 @@ static int fill_dims(const struct build *b)
     return 0;
 }
 
+/* Is parameter i fit for use?  name: of those before it. */
+static int judge_param(const struct build *b, int i, const struct lab_param *p, const char *const *name, struct lab_err *why)
+{
+    if (i == ATTN_PARAMS) return lab_fail(why, "more than %d parameters", ATTN_PARAMS);
+    if (!p->name || !str_is_name(p->name)) return lab_fail(why, "parameter %d has no name of 1 to 63 of a-z, 0-9 and _", i);
+    if (p->ndim < 1 || p->ndim > 4) return lab_fail(why, "parameter %s has %d dimensions, expected 1 to 4", p->name, (int)p->ndim);
+    for (int k = 0; k < p->ndim; k++)
+        if (p->dim[k] < 1) return lab_fail(why, "parameter %s has a dimension of %d", p->name, (int)p->dim[k]);
+    if (p->init == LAB_INIT_CUSTOM && !b->c->encoder->param_init) return lab_fail(why, "parameter %s wants param_init, which is missing", p->name);
+    for (int k = 0; k < i; k++) if (!strcmp(name[k], p->name)) return lab_fail(why, "two parameters are named %s", p->name);
+    return 0;
+}
+
 /* The source must have room for the longest sequence it is asked for, and a task that writes its own ids leaves it nothing to do. */
 static int check_positions(const struct build *b)
 {
@@ -299,19 +311,6 @@ static int check_positions(const struct build *b)
         return conf_fail(blame(b, "positions", "max", "task"), b->err,
                          "positions.max = %d has no room for sequences of %d positions: set positions.max = %d or more%s", (int)o->max, longest,
                          longest, longest > c->dims.train_len ? ", or positions.eval = no" : "");
-    return 0;
-}
-
-/* Is parameter i fit for use?  name: of those before it. */
-static int judge_param(const struct build *b, int i, const struct lab_param *p, const char *const *name, struct lab_err *why)
-{
-    if (i == ATTN_PARAMS) return lab_fail(why, "more than %d parameters", ATTN_PARAMS);
-    if (!p->name || !str_is_name(p->name)) return lab_fail(why, "parameter %d has no name of 1 to 63 of a-z, 0-9 and _", i);
-    if (p->ndim < 1 || p->ndim > 4) return lab_fail(why, "parameter %s has %d dimensions, expected 1 to 4", p->name, (int)p->ndim);
-    for (int k = 0; k < p->ndim; k++)
-        if (p->dim[k] < 1) return lab_fail(why, "parameter %s has a dimension of %d", p->name, (int)p->dim[k]);
-    if (p->init == LAB_INIT_CUSTOM && !b->c->encoder->param_init) return lab_fail(why, "parameter %s wants param_init, which is missing", p->name);
-    for (int k = 0; k < i; k++) if (!strcmp(name[k], p->name)) return lab_fail(why, "two parameters are named %s", p->name);
     return 0;
 }
 
@@ -415,8 +414,8 @@ static int identify(struct run_config *c, struct lab_err *err)
     section_settings(&settings, "model", config_model_table, &c->model);
     section_settings(&settings, "train", config_train_table, &c->train);
     section_settings(&settings, "eval", config_eval_table, &c->eval);
-    section_settings(&settings, "positions", config_positions_table, &c->positions);
     section_settings(&settings, "limits", config_limits_table, &c->limits);
+    section_settings(&settings, "positions", config_positions_table, &c->positions);
     snprintf(section, sizeof section, "encoder.%.63s", c->encoder->name);
     section_settings(&settings, section, c->encoder->options, c->encoder_self);
     snprintf(section, sizeof section, "task.%.63s", c->task->name);

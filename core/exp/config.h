@@ -25,7 +25,7 @@ struct train_options {
     int32_t grow_every;
     int32_t steps, batch;
     double  lr, beta1, beta2, eps, weight_decay, clip;
-    int32_t warmup, schedule;        /* OPTIM_CONSTANT, OPTIM_COSINE */
+    int32_t warmup, schedule;        /* OPTIM_CONSTANT, OPTIM_COSINE, OPTIM_LINEAR */
     int32_t log_every;               /* steps a point of the loss curve averages over; not in run_key */
 };
 struct eval_options {                /* none of it is in run_key */
@@ -45,8 +45,8 @@ struct run_config {
     struct model_options  model;
     struct train_options  train;
     struct eval_options   eval;
-    struct limits_options limits;
     struct positions_options positions;
+    struct limits_options limits;
     int64_t seed;                    /* 0 .. 2^31-1 */
     const struct lab_encoder *encoder; void *encoder_self; int encoder_ready;  /* ready: init done, fini owed */
     const struct lab_task *task;       void *task_self;    int task_ready;
@@ -63,7 +63,7 @@ struct run_config {
 /* The tables of the host's sections, for `lab info` and for --help; that of [positions] stands in positions.h. */
 extern const struct lab_option config_model_table[], config_train_table[], config_eval_table[], config_limits_table[];
 
-/* One run from its entries: sections run (encoder, task, seed), model, train, eval, limits, encoder.NAME, task.NAME.
+/* One run from its entries: sections run (encoder, task, seed), model, train, eval, positions, limits, encoder.NAME, task.NAME.
  * Sections of encoders and tasks that this run does not use are checked and otherwise ignored.
  * Validates everything and calls both init functions.  On failure nothing is left to free. */
 int  config_build(struct run_config *, const struct conf_entry *entry, size_t n, const struct registry *, struct lab_err *err);

@@ -74,6 +74,11 @@ static int fill_row(struct data *d, uint64_t seed, int split, int64_t n, int i, 
     return 0;
 }
 
+static int no_room(const struct data *d, int count, int T, struct lab_err *err)
+{
+    return lab_fail(err, "%d examples of %d tokens need %lld, room is for %d", count, T, (long long)count * T, (int)d->capacity);
+}
+
 /* A batch of examples first .. first+count-1 at the lengths in d->length. */
 static int fill(struct data *d, uint64_t seed, int split, int64_t first, int count, struct lab_err *err)
 {
@@ -84,8 +89,7 @@ static int fill(struct data *d, uint64_t seed, int split, int64_t first, int cou
         if (tape > T) T = tape;
         if (tape < shortest) shortest = tape;
     }
-    if ((int64_t)count * T > d->capacity)
-        return lab_fail(err, "%d examples of %d tokens need %lld, room is for %d", count, T, (long long)count * T, (int)d->capacity);
+    if ((int64_t)count * T > d->capacity) return no_room(d, count, T, err);
     int stride = own_positions ? T : lay_positions(d, seed, split, first, count, T, shortest < T);
     for (int i = 0; i < count; i++) if (fill_row(d, seed, split, first + i, i, T, err) != 0) return -1;
     d->batch = (struct model_batch){ .B = count, .T = T, .token = d->token, .target = d->target, .weight = d->weight, .pos = d->pos,
@@ -130,6 +134,8 @@ int data_train(struct data *d, int64_t step, struct lab_err *err)
 
 int data_eval(struct data *d, int split, int length, int64_t first, int count, struct hash *hash, struct lab_err *err)
 {
+    int tape = config_tape(d->config, length);
+    if ((int64_t)count * tape > d->capacity) return no_room(d, count, tape, err);
     for (int i = 0; i < count; i++) d->length[i] = length;
     if (fill(d, (uint64_t)d->config->eval.seed, split, first, count, err) != 0) return -1;
     size_t T = (size_t)d->batch.T;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/str.h"
+#include "exp/paper.h"
 #include "exp/trial.h"
 
 enum { MAX_AXES = 64, MAX_COMBINATIONS = 100000,
@@ -275,7 +276,8 @@ static int combine(struct sweep *s, const struct plan *p)
     struct conf_entry *entry = mem_alloc((p->conf->n + MAX_AXES) * sizeof *entry, p->err);
     if (!entry || seen_init(&seen, total, offsetof(struct run_config, key), p->err) != 0) goto out;
     for (size_t i = 0; i < p->conf->n; i++)
-        if (strcmp(p->conf->entry[i].section, "sweep") && strcmp(p->conf->entry[i].section, "experiment")) entry[n++] = p->conf->entry[i];
+        if (strcmp(p->conf->entry[i].section, "sweep") && strcmp(p->conf->entry[i].section, "experiment") &&
+            strcmp(p->conf->entry[i].section, "paper")) entry[n++] = p->conf->entry[i];
     for (size_t k = 0; k < total; k++) {
         for (int i = 0; i < p->n_axis; i++) {
             const struct axis *a = &p->axis[i];
@@ -315,7 +317,10 @@ int sweep_build(struct sweep *s, const struct conf *conf, const struct registry 
     *s = (struct sweep){ .conf = conf };
     if (!p) return -1;
     *p = (struct plan){ .sweep = s, .conf = conf, .registry = registry, .err = err };
-    int rc = read_experiment(s, conf, err) == 0 && read_axes(p) == 0 && combine(s, p) == 0 ? try_tasks(s, err) : -1;
+    struct paper paper = { 0 };
+    int rc = read_experiment(s, conf, err) == 0 && read_axes(p) == 0 && paper_read(&paper, conf, err) == 0 && combine(s, p) == 0 &&
+             paper_check(&paper, s, err) == 0 ? try_tasks(s, err) : -1;
+    paper_free(&paper);
     free_axes(p);
     free(p);
     if (rc != 0) sweep_free(s);
