@@ -154,6 +154,7 @@ static int read_axes(struct plan *p)
     for (size_t i = 0; i < p->conf->n; i++) {
         const struct conf_entry *e = &p->conf->entry[i];
         if (!strcmp(e->section, "run")) return conf_fail(e, p->err, "unknown section [run]: encoder, task and seed stand in [sweep]");
+        if (config_check_section(e, p->err) != 0) return -1;
         if (!strcmp(e->section, "sweep") && add_axis(p, e) != 0) return -1;
     }
     for (int k = 0; k < 2; k++)

@@ -226,6 +226,7 @@ static const struct { const char *text, *set, *message; } refused[] = {
     { "", NULL, "some/f.ini: [sweep] has no encoder; list at least one, as in `encoder = none, rope`" },
     { "[sweep]\nencoder = plain\n", NULL, "some/f.ini: [sweep] has no task; list at least one, as in `task = reverse`" },
     { "[run]\nencoder = plain\n", NULL, "some/f.ini:2: unknown section [run]: encoder, task and seed stand in [sweep]" },
+    { "[Sweep]\nencoder = plain\ntask = echo\n", NULL, "some/f.ini:2: unknown section [Sweep]: did you mean [sweep]?; known: experiment, sweep" },
     { AXES, "run.seed=1", "--set: unknown section [run]" },
     { "[sweep]\nencoder = plain, plan\ntask = echo\n", NULL, "some/f.ini:2: unknown encoder 'plan': did you mean 'plain'?" },
     { "[sweep]\nencoder = plain\ntask = ehco\n", NULL, "some/f.ini:3: unknown task 'ehco': did you mean 'echo'?" },
