@@ -70,6 +70,7 @@ SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
 .PHONY: flavour-tests install-test bench test-speed FORCE
+.PHONY: slow-test
 
 all: lab
 
@@ -173,6 +174,7 @@ bench: lab
 ## make test-speed  time and memory of long sequences and of a worker; minutes, and wants a quiet machine
 test-speed: lab $(B)/tests/bench/test_speed
 	$(Q)OPENBLAS_NUM_THREADS=1 $(B)/tests/bench/test_speed
+
 # ---- installing ----
 VERSION     := $(shell sed -n 's/.*LAB_VERSION "\(.*\)"/\1/p' core/exp/env.h)
 ABI         := $(shell sed -n 's/^\#define LAB_ABI_MAJOR \([0-9]*\)u.*/\1/p' core/abi/lab_plugin.h).$(shell \
@@ -216,6 +218,10 @@ install-test: lab $(B)/lab.1
 ## make dist        lab-VERSION.tar.gz, the source as of the last commit
 dist:
 	$(Q)git archive --prefix=lab-$(VERSION)/ -o lab-$(VERSION).tar.gz HEAD && echo lab-$(VERSION).tar.gz
+
+## make slow-test   the tasks of the literature, 10000 examples for each task and length
+slow-test: build
+	$(Q)LAB_TEST_EXAMPLES=10000 $(B)/tests/unit/test_field_tasks
 
 ## make clean       remove what was built
 clean:

@@ -11,7 +11,7 @@
 /* Streams from 0x100 up: below are the splits of lab_task.h, which tasks draw from. */
 enum rng_stream {
     RNG_WEIGHTS = 0x100,             /* a = FNV-1a of the parameter's name */
-    RNG_LENGTH,                      /* a = step: the length of a training batch */
+    RNG_LENGTH,                      /* a = step: the length of a training batch (b = 0) or of its sequence b - 1 */
     RNG_DROPOUT,                     /* a = step, b = place in the model */
     RNG_POSITIONS,                   /* a = step */
     RNG_ENCODER,                     /* a = step, b = layer: lab_call.seed */

@@ -23,6 +23,11 @@ const struct lab_option config_model_table[] = {
     LAB_OPTIONS_END };
 const struct lab_option config_train_table[] = {
     OPTION_RANGE_ROW(struct train_options, length, "8", 1, 1000000, "of the training sequences; a range is drawn anew each step"),
+    LAB_ENUM(struct train_options, length_law, "uniform", "uniform|reverse_exponential|growing",
+             "of a range: equally likely, in proportion to tau^length, or the longest growing from the shortest on"),
+    LAB_ENUM(struct train_options, per, "batch", "batch|example", "draw one length for all sequences of a step, or pad each to the longest"),
+    LAB_REAL(struct train_options, tau, "0.9", 1e-3, 1e3, "of length_law = reverse_exponential"),
+    LAB_INT(struct train_options, grow_every, "100", 1, 100000000, "steps until the longest grows by one, with length_law = growing"),
     LAB_INT(struct train_options, steps, "2000", 1, 100000000, "optimiser steps"),
     LAB_INT(struct train_options, batch, "64", 1, 1000000, "sequences a step"),
     LAB_REAL(struct train_options, lr, "1e-3", 0, 100, "learning rate"),
@@ -38,6 +43,8 @@ const struct lab_option config_train_table[] = {
 const struct lab_option config_eval_table[] = {
     OPTION_LIST_ROW(struct eval_options, lengths, NULL, 1, 1000000, "to evaluate at; without it the longest training length"),
     LAB_INT(struct eval_options, sequences, "1000", 1, 100000000, "at the end, for each length"),
+    LAB_INT(struct eval_options, free_sequences, "100", 0, 100000000,
+            "of those, how many a causal model also continues alone from the prompt, if the task has one"),
     LAB_INT(struct eval_options, every, "250", 0, 100000000, "steps between evaluations during training; 0: none"),
     LAB_INT(struct eval_options, every_sequences, "200", 1, 100000000, "of those, for each length"),
     LAB_INT(struct eval_options, seed, "1", 0, 2147483647, "of the evaluation data, one set for all runs"),
@@ -224,9 +231,9 @@ static int init_task(const struct build *b)
     if (c->task->init(c->task_self, &c->task_info, &why) != 0) return conf_fail(find(b, "run", "task"), b->err, "task %s: %s", c->task->name, why.msg);
     c->task_ready = 1;
     const struct lab_task_info *i = &c->task_info;
-    if (i->vocab_in < 1 || i->vocab_out < 1 || i->min_len < 1 || i->max_len < i->min_len)
-        return conf_fail(find(b, "run", "task"), b->err, "task %s describes itself with vocabularies %d, %d and lengths %d..%d: the plugin is at fault",
-                         c->task->name, (int)i->vocab_in, (int)i->vocab_out, (int)i->min_len, (int)i->max_len);
+    if (i->vocab_in < 1 || i->vocab_out < 1 || i->min_len < 1 || i->max_len < i->min_len || i->max_slice < 1)
+        return conf_fail(find(b, "run", "task"), b->err, "task %s describes itself with vocabularies %d, %d, lengths %d..%d and %d slices: the plugin is at fault",
+                         c->task->name, (int)i->vocab_in, (int)i->vocab_out, (int)i->min_len, (int)i->max_len, (int)i->max_slice);
     return 0;
 }
 
@@ -262,7 +269,7 @@ static int fill_dims(const struct build *b)
     c->dims.max_len = c->dims.train_len;
     for (int i = 0; i < c->eval.lengths.n; i++)
         if (measure_tapes(b, c->eval.lengths.v[i], c->eval.lengths.v[i], &c->dims.max_len) != 0) return -1;
-    c->dims.max_pos = c->dims.max_len;
+    c->dims.max_pos = c->task_info.max_pos > c->dims.max_len ? c->task_info.max_pos : c->dims.max_len;
     if ((int64_t)c->train.batch * c->dims.train_len > STEP_TOKENS)
         return conf_fail(blame(b, "train", "batch", "task"), b->err, "train.batch = %d sequences of %d tokens are more than a step takes "
                          "(the limit is %d tokens); lower train.batch or train.length", (int)c->train.batch, (int)c->dims.train_len, STEP_TOKENS);
@@ -290,7 +297,8 @@ static int check_params(const struct build *b)
     const char *name[ATTN_PARAMS];
     struct lab_dims longer = c->dims;
     struct lab_err why;
-    longer.max_len = longer.max_pos = c->dims.max_len * 2;
+    longer.max_len = c->dims.max_len * 2;
+    longer.max_pos = c->dims.max_pos * 2;
     for (int i = 0, more = 1; e->param && more; i++) {
         struct lab_param p = { 0 }, q = { 0 };
         more = e->param(c->encoder_self, &c->dims, i, &p);
@@ -417,6 +425,11 @@ void config_free(struct run_config *c)
 }
 
 int config_tape(const struct run_config *c, int length) { return c->task->tape ? c->task->tape(c->task_self, length) : length; }
+
+int config_continues(const struct run_config *c)
+{
+    return c->model.causal && (c->task->flags & LAB_TASK_CAUSAL) && c->task_info.vocab_out <= c->task_info.vocab_in;
+}
 
 void config_model_setup(const struct run_config *c, struct model_setup *out)
 {

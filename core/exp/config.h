@@ -14,8 +14,14 @@
 #include "nn/model.h"
 #include "nn/optim.h"
 
+enum { LENGTH_UNIFORM, LENGTH_REVERSE_EXPONENTIAL, LENGTH_GROWING };
+enum { LENGTH_PER_BATCH, LENGTH_PER_EXAMPLE };
+
 struct train_options {
     struct option_range length;      /* drawn anew each step when lo < hi */
+    int32_t length_law, per;         /* LENGTH_... */
+    double  tau;
+    int32_t grow_every;
     int32_t steps, batch;
     double  lr, beta1, beta2, eps, weight_decay, clip;
     int32_t warmup, schedule;        /* OPTIM_CONSTANT, OPTIM_COSINE */
@@ -24,6 +30,7 @@ struct train_options {
 struct eval_options {                /* none of it is in run_key */
     struct option_list lengths;
     int32_t sequences;               /* of the final evaluation, per length */
+    int32_t free_sequences;          /* of these, continued by a causal model alone; 0 = none */
     int32_t every;                   /* steps between evaluations during training; 0 = none */
     int32_t every_sequences;         /* of those, per length */
     int32_t seed;                    /* of the evaluation data, one set for all runs */
@@ -58,6 +65,8 @@ int  config_check_section(const struct conf_entry *, struct lab_err *err);
 
 /* Tokens on the tape for an example of this length. */
 int  config_tape(const struct run_config *, int length);
+/* Can the model of this run continue a prompt alone: does it predict the token after the last that it read? */
+int  config_continues(const struct run_config *);
 /* What the model of this run needs; batch sizes for training and evaluation. */
 void config_model_setup(const struct run_config *, struct model_setup *out);
 #endif

@@ -63,8 +63,13 @@ static int evaluate(struct session *s, int split, int64_t sequences, int64_t ste
 {
     const struct option_list *lengths = &s->config->eval.lengths;
     for (int i = 0; i < lengths->n; i++) {
-        struct eval_request q = { split, lengths->v[i], sequences, step, split == LAB_TEST };
+        struct eval_request q = { split, lengths->v[i], sequences, step, split == LAB_TEST, 0 };
         int rc = eval_run(&s->model, &s->data, &q, s->job->sink, &s->result, s->job->stop, s->err);
+        if (rc != 0) return rc;
+        q.sequences = s->config->eval.free_sequences < sequences ? s->config->eval.free_sequences : sequences;
+        q.free_running = 1;
+        if (split != LAB_TEST || q.sequences == 0 || !config_continues(s->config)) continue;
+        rc = eval_run(&s->model, &s->data, &q, s->job->sink, &s->result, s->job->stop, s->err);
         if (rc != 0) return rc;
     }
     return 0;

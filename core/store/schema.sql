@@ -94,7 +94,7 @@ CREATE INDEX metric_special ON metric(attempt_id, name, step) WHERE special IS N
 
 CREATE TABLE eval(                       -- exact counts; the views compute the rates
   attempt_id   INTEGER NOT NULL REFERENCES attempt ON DELETE CASCADE,
-  split        TEXT NOT NULL CHECK(split IN ('valid', 'test')),     -- valid: during training; test: at the end
+  split        TEXT NOT NULL CHECK(split IN ('valid', 'test', 'free')),     -- valid: during training; test: at the end; free: the model continues alone
   length       INTEGER NOT NULL CHECK(length > 0),
   step         INTEGER NOT NULL,
   n            INTEGER NOT NULL CHECK(n > 0),                         -- sequences
@@ -118,6 +118,18 @@ CREATE TABLE eval_position(              -- the same by output position
   n          INTEGER NOT NULL CHECK(n > 0),                           -- scored tokens there
   n_ok       INTEGER NOT NULL CHECK(n_ok BETWEEN 0 AND n),
   PRIMARY KEY(attempt_id, split, length, step, position)) STRICT, WITHOUT ROWID;
+
+CREATE TABLE eval_slice(                 -- the same by slice: what the task groups its examples by
+  attempt_id INTEGER NOT NULL REFERENCES attempt ON DELETE CASCADE,
+  split      TEXT NOT NULL CHECK(split IN ('valid', 'test', 'free')),
+  length     INTEGER NOT NULL CHECK(length > 0),
+  step       INTEGER NOT NULL,
+  slice      INTEGER NOT NULL CHECK(slice >= 0),
+  n          INTEGER NOT NULL CHECK(n > 0),                           -- sequences
+  n_exact    INTEGER NOT NULL CHECK(n_exact BETWEEN 0 AND n),
+  n_tok      INTEGER NOT NULL CHECK(n_tok > 0),
+  n_tok_ok   INTEGER NOT NULL CHECK(n_tok_ok BETWEEN 0 AND n_tok),
+  PRIMARY KEY(attempt_id, split, length, step, slice)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE untrained(                  -- rows of an encoder's parameter that no gradient ever reached
   attempt_id INTEGER NOT NULL REFERENCES attempt ON DELETE CASCADE,

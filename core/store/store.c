@@ -16,7 +16,8 @@
 /* ---- the statements ---- */
 
 enum statement { PUT_SWEEP, PUT_RUN, ARM, PUT_CELL, PUT_ENV, RUN_STATUS, HAS_EVAL, STEP_MS, BEGIN_ATTEMPT, FIND_RUNNING, END_ATTEMPT,
-                 SUPERSEDE, DONE_ATTEMPT, PUT_METRIC, PUT_EVAL, PUT_EVAL_POSITION, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING, N_STATEMENT };
+                 SUPERSEDE, DONE_ATTEMPT, PUT_METRIC, PUT_EVAL, PUT_EVAL_POSITION, PUT_EVAL_SLICE, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING,
+                 N_STATEMENT };
 _Static_assert((int)N_STATEMENT <= DB_STATEMENTS, "struct store has room for every statement");
 
 /* "DO UPDATE SET x = x" changes nothing, but lets RETURNING name the row that is there already. */
@@ -51,6 +52,9 @@ static const char *const sql[N_STATEMENT] = {
                  " data_sha256 = excluded.data_sha256 WHERE excluded.n > eval.n",
     [PUT_EVAL_POSITION] = "INSERT INTO eval_position(attempt_id, split, length, step, position, n, n_ok) VALUES(?, ?, ?, ?, ?, ?, ?)"
                           " ON CONFLICT DO UPDATE SET n = excluded.n, n_ok = excluded.n_ok WHERE excluded.n > eval_position.n",
+    [PUT_EVAL_SLICE] = "INSERT INTO eval_slice(attempt_id, split, length, step, slice, n, n_exact, n_tok, n_tok_ok) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"
+                       " ON CONFLICT DO UPDATE SET n = excluded.n, n_exact = excluded.n_exact, n_tok = excluded.n_tok,"
+                       " n_tok_ok = excluded.n_tok_ok WHERE excluded.n > eval_slice.n",
     [PUT_UNTRAINED] = "INSERT OR REPLACE INTO untrained(attempt_id, parameter, first_row, rows, of_rows) VALUES(?, ?, ?, ?, ?)",
     [PUT_ARTIFACT] = "INSERT OR REPLACE INTO artifact(attempt_id, path, kind, bytes, sha256) VALUES(?, ?, ?, ?, ?)",
     [PUT_CEILING] = "INSERT OR REPLACE INTO ceiling(task_key, task, length, value, error, samples) VALUES(?, ?, ?, ?, ?, ?)",
@@ -399,6 +403,18 @@ static void put_eval_position(struct call *c, const struct record *r)
     call_integer(c, r->n_tok_ok);
 }
 
+static void put_eval_slice(struct call *c, const struct record *r)
+{
+    call_text(c, r->split);
+    call_integer(c, r->length);
+    call_integer(c, r->step);
+    call_integer(c, r->position);
+    call_integer(c, r->n);
+    call_integer(c, r->n_exact);
+    call_integer(c, r->n_tok);
+    call_integer(c, r->n_tok_ok);
+}
+
 static void put_untrained(struct call *c, const struct record *r)
 {
     call_text(c, r->name);
@@ -421,6 +437,7 @@ int store_put_record(struct store *s, int64_t attempt_id, const struct record *r
         [RECORD_METRIC] = { PUT_METRIC, put_metric },
         [RECORD_EVAL] = { PUT_EVAL, put_eval },
         [RECORD_EVAL_POSITION] = { PUT_EVAL_POSITION, put_eval_position },
+        [RECORD_EVAL_SLICE] = { PUT_EVAL_SLICE, put_eval_slice },
         [RECORD_UNTRAINED] = { PUT_UNTRAINED, put_untrained },
         [RECORD_ARTIFACT] = { PUT_ARTIFACT, put_artifact } };
     if ((size_t)r->type >= sizeof table / sizeof *table || !table[r->type].bind)

@@ -42,7 +42,7 @@ int store_step_ms(struct store *, const char *variant, double *ms, struct lab_er
 int store_put_env(struct store *, const char *json, int64_t *env_id, struct lab_err *err);
 /* Refused while a living process has this run, and when it is done; an attempt whose process is gone is marked lost. */
 int store_attempt_begin(struct store *, int64_t run_id, int64_t env_id, int64_t pid, int64_t *attempt_id, struct lab_err *err);
-/* Enters METRIC, EVAL, EVAL_POSITION (n_tok, n_tok_ok: at this position), UNTRAINED and ARTIFACT records.  What comes twice is
+/* Enters METRIC, EVAL, EVAL_POSITION (n_tok, n_tok_ok: at this position), EVAL_SLICE, UNTRAINED and ARTIFACT records.  What comes twice is
  * replaced; an evaluation only by one of more sequences.  Later evaluations of a done run go to its done attempt. */
 int store_put_record(struct store *, int64_t attempt_id, const struct record *, struct lab_err *err);
 struct store_end {

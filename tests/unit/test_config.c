@@ -48,7 +48,7 @@ static void identity_is_the_hash_of_canonical_json(void **state)
         "[run]\nencoder = rich\ntask = echo\nseed = 2147483647\n"
         "[model]\nd_model = 48\nheads = 6\nlayers = 3\nd_ff = 96\nnorm = pre\nnorm_type = rmsnorm\nactivation = gelu\ncausal = yes\n"
         "tied = yes\ndropout = 0.1\nembed_scale = one\nembed_std = 0.02\n"
-        "[train]\nlength = 2..9\nsteps = 100000\nbatch = 32\nlr = 3e-4\nbeta1 = 0.95\nbeta2 = 0.99\neps = 1e-6\nweight_decay = 1e-2\n"
+        "[train]\nlength = 2..9\nlength_law = growing\nper = example\ntau = 0.5\ngrow_every = 7\nsteps = 100000\nbatch = 32\nlr = 3e-4\nbeta1 = 0.95\nbeta2 = 0.99\neps = 1e-6\nweight_decay = 1e-2\n"
         "clip = 1\nwarmup = 50\nschedule = cosine\nlog_every = 7\n"
         "[encoder.rich]\nsize = 12\nrate = -2.5e-7\nhalf = yes\nkind = hard\nlabel = a \"b\" \\ c\n"
         "[task.echo]\nvocab = 11\nodd = yes\nnoise = 0.30000000000000004\n";
@@ -57,13 +57,13 @@ static void identity_is_the_hash_of_canonical_json(void **state)
         "\"model\":{\"activation\":\"gelu\",\"causal\":true,\"d_ff\":96,\"d_model\":48,\"dropout\":0.1,\"embed_scale\":\"one\",\"embed_std\":0.02,"
         "\"heads\":6,\"layers\":3,\"norm\":\"pre\",\"norm_type\":\"rmsnorm\",\"tied\":true},\"seed\":2147483647,"
         "\"task\":{\"name\":\"echo\",\"options\":{\"noise\":0.30000000000000004,\"odd\":true,\"text\":\"\",\"vocab\":11},\"version\":7},"
-        "\"train\":{\"batch\":32,\"beta1\":0.95,\"beta2\":0.99,\"clip\":1,\"eps\":1e-06,\"length\":[2,9],\"lr\":0.0003,\"schedule\":\"cosine\","
-        "\"steps\":100000,\"warmup\":50,\"weight_decay\":0.01}}";
+        "\"train\":{\"batch\":32,\"beta1\":0.95,\"beta2\":0.99,\"clip\":1,\"eps\":1e-06,\"grow_every\":7,\"length\":[2,9],\"length_law\":\"growing\",\"lr\":0.0003,"
+        "\"per\":\"example\",\"schedule\":\"cosine\",\"steps\":100000,\"tau\":0.5,\"warmup\":50,\"weight_decay\":0.01}}";
     struct built b;
     build(&b, text);
     assert_string_equal(b.config.json, json);
-    assert_string_equal(b.config.key, "8b33445a5ba967638a465d48f81418cedf382e84329dda8ba087f5c83a904e2d");
-    assert_string_equal(b.config.variant, "c9e5fdd119b560d489f9b8bd135d6ec1830684654c0e95e9302268825c8d7af5");
+    assert_string_equal(b.config.key, "bd4d440ba7a9ffce766adae1b9e841dbb6053d4e82c6c02f12d8a17eaf311005");
+    assert_string_equal(b.config.variant, "5aae6dbafb9994ff5829af47180ba46a1521fbf0e52b7e0c8bc225217a9712bb");
     assert_string_equal(b.config.task_key, "aa9a8620b454ceb1e6336e68c68f23237ebc853d212be7f49a02797191c78b5d");
     release(&b);
 }
@@ -82,9 +82,9 @@ static void the_defaults_have_the_key_they_always_had(void **state)
         "\"model\":{\"activation\":\"relu\",\"causal\":false,\"d_ff\":256,\"d_model\":64,\"dropout\":0,\"embed_scale\":\"sqrt\",\"embed_std\":0,"
         "\"heads\":4,\"layers\":2,\"norm\":\"post\",\"norm_type\":\"layernorm\",\"tied\":false},\"seed\":0,"
         "\"task\":{\"name\":\"reverse\",\"options\":{\"vocab\":10},\"version\":1},"
-        "\"train\":{\"batch\":64,\"beta1\":0.9,\"beta2\":0.999,\"clip\":0,\"eps\":1e-08,\"length\":[8,8],\"lr\":0.001,\"schedule\":\"constant\","
-        "\"steps\":2000,\"warmup\":0,\"weight_decay\":0}}");
-    assert_string_equal(b.config.key, "3c8859136784cf867a95c5cd38f980a1dbe20b310157d193e30d0a546a6ac31a");
+        "\"train\":{\"batch\":64,\"beta1\":0.9,\"beta2\":0.999,\"clip\":0,\"eps\":1e-08,\"grow_every\":100,\"length\":[8,8],\"length_law\":\"uniform\",\"lr\":0.001,"
+        "\"per\":\"batch\",\"schedule\":\"constant\",\"steps\":2000,\"tau\":0.9,\"warmup\":0,\"weight_decay\":0}}");
+    assert_string_equal(b.config.key, "e5ab9f7bb1bb29395ed1cdb3abc57fd6550a8892239918a9434ae132b565640c");
     release(&b);
     registry_free(&registry);
 }
@@ -303,8 +303,8 @@ static void lengths_and_dims_are_on_the_tape(void **state)
 static const struct { const char *text, *message; } refused[] = {
     { "[run]\ntask = echo\n", "no encoder was chosen; set encoder in [sweep]" },
     { "[run]\nencoder = plain\n", "no task was chosen; set task in [sweep]" },
-    { RUN("plane", "echo"), "f.ini:2: unknown encoder 'plane': did you mean 'plain'?; known: plain, rich, needy" },
-    { RUN("plain", "ecko"), "f.ini:3: unknown task 'ecko': did you mean 'echo'?; known: echo, other" },
+    { RUN("plane", "echo"), "f.ini:2: unknown encoder 'plane': did you mean 'plain'?; known: counting, crowd, custom," },
+    { RUN("plain", "ecko"), "f.ini:3: unknown task 'ecko': did you mean 'echo'?; known: backward, crash, echo," },
     { "[run]\nencoder = plain\ntask = echo\nseed = 0..\n", "f.ini:4: seed = '0..': expected a whole number, 0..2147483647" },
     { "[run]\nencoder = plain\ntask = echo\nseed = -1\n", "f.ini:4: seed = '-1'" },
     { "[run]\nencoder = plain\ntask = echo\nseed = 2147483648\n", "f.ini:4: seed = '2147483648'" },
@@ -341,8 +341,8 @@ static const struct { const char *text, *message; } refused[] = {
     { RUN("plain", "small") "[eval]\nlengths = 8, 17\n", "f.ini:6: eval.lengths: length 17 is outside task small's range 2..16" },
     { RUN("rich", "echo") "[eval]\nlengths = 8, 801\n", "f.ini:2: encoder rich: size 8 is for 800 positions, needed are 801" },
     { RUN("plain", "echo") "[train]\nbatch = 1000000\nlength = 10000\n", "f.ini:6: train.batch = 1000000 sequences of 10000 tokens are more than" },
-    { RUN("plain", "silent"), "f.ini:3: task silent describes itself with vocabularies 10, 0 and lengths 1..1000: the plugin is at fault" },
-    { RUN("plain", "backward"), "f.ini:3: task backward describes itself with vocabularies 10, 10 and lengths 9..8" },
+    { RUN("plain", "silent"), "f.ini:3: task silent describes itself with vocabularies 10, 0, lengths 1..1000 and 1 slices: the plugin is at fault" },
+    { RUN("plain", "backward"), "f.ini:3: task backward describes itself with vocabularies 10, 10, lengths 9..8" },
     { RUN("plain", "tapeless"), "f.ini:3: task tapeless: an example of length 8 has 0 tokens" },
     { RUN("plain", "endless"), "f.ini:3: task endless: an example of length 8 has 2000000000 tokens" },
     { RUN("growing", "echo"), "f.ini:2: encoder growing: parameter 0 depends on the evaluation lengths: the plugin is at fault" },
