@@ -45,7 +45,7 @@ static int fill_row(struct data *d, uint64_t seed, int split, int64_t n, int i, 
     if (c->task->sample(c->task_self, seed, split, n, d->length[i], &e, err) != 0) return -1;
     if (check_ids(d, e.in, T, 0, c->task_info.vocab_in, "token", err) != 0 ||
         check_ids(d, e.target, T, -1, c->task_info.vocab_out, "target", err) != 0 ||
-        (own_positions && check_ids(d, e.pos, T, 0, c->dims.max_pos, "position id", err) != 0)) return -1;
+        (own_positions && check_ids(d, e.pos, T, 0, c->dims.max_pos, "position", err) != 0)) return -1;
     if (e.slice < 0 || e.slice >= c->task_info.max_slice || e.prompt < 0 || e.prompt > tape)
         return lab_fail(err, "task %s: slice %d of %d, a prompt of %d of %d tokens: the task is at fault", c->task->name, (int)e.slice,
                         (int)c->task_info.max_slice, (int)e.prompt, tape);
@@ -111,7 +111,7 @@ int data_train(struct data *d, int64_t step, struct lab_err *err)
 
 int data_eval(struct data *d, int split, int length, int64_t first, int count, struct hash *hash, struct lab_err *err)
 {
-    for (int i = 0; i < count && i < d->capacity; i++) d->length[i] = length;
+    for (int i = 0; i < count; i++) d->length[i] = length;
     if (fill(d, (uint64_t)d->config->eval.seed, split, first, count, err) != 0) return -1;
     size_t T = (size_t)d->batch.T;
     for (size_t i = 0; hash && i < (size_t)count; i++) {             /* one by one: the same data has one hash in any batches */
