@@ -19,12 +19,12 @@ int data_init(struct data *d, const struct run_config *config, int tokens, struc
 
 void data_release(struct data *d) { arena_free(&d->arena); }
 
-static int check_ids(const struct data *d, const int32_t *id, int n, int lo, int vocab, const char *what, struct lab_err *err)
+static int check_ids(const struct data *d, const int32_t *id, int n, int lo, int end, const char *what, struct lab_err *err)
 {
     for (int i = 0; i < n; i++)
-        if (id[i] < lo || id[i] >= vocab)
-            return lab_fail(err, "task %s: %s %d at position %d is outside [%d,%d): the task is at fault", d->config->task->name, what,
-                            (int)id[i], i, lo, vocab);
+        if (id[i] < lo || id[i] >= end)
+            return lab_fail(err, "task %s: %s %d at place %d is outside [%d,%d): the task is at fault", d->config->task->name, what,
+                            (int)id[i], i, lo, end);
     return 0;
 }
 
@@ -59,7 +59,6 @@ static int fill(struct data *d, uint64_t seed, int split, int64_t first, int cou
 {
     const struct run_config *c = d->config;
     int T = 0, shortest = INT32_MAX, own_positions = (c->task->flags & LAB_TASK_POSITIONS) != 0;
-    if (count > d->capacity) return lab_fail(err, "%d examples are more than the %d tokens there is room for", count, (int)d->capacity);
     for (int i = 0; i < count; i++) {
         int tape = config_tape(c, d->length[i]);
         if (tape > T) T = tape;
@@ -111,6 +110,7 @@ int data_train(struct data *d, int64_t step, struct lab_err *err)
 
 int data_eval(struct data *d, int split, int length, int64_t first, int count, struct hash *hash, struct lab_err *err)
 {
+    if (count > d->capacity) return lab_fail(err, "%d examples are more than the %d tokens there is room for", count, (int)d->capacity);
     for (int i = 0; i < count; i++) d->length[i] = length;
     if (fill(d, (uint64_t)d->config->eval.seed, split, first, count, err) != 0) return -1;
     size_t T = (size_t)d->batch.T;

@@ -48,7 +48,7 @@ static void identity_is_the_hash_of_canonical_json(void **state)
         "[run]\nencoder = rich\ntask = echo\nseed = 2147483647\n"
         "[model]\nd_model = 48\nheads = 6\nlayers = 3\nd_ff = 96\nnorm = pre\nnorm_type = rmsnorm\nactivation = gelu\ncausal = yes\n"
         "tied = yes\ndropout = 0.1\nembed_scale = one\nembed_std = 0.02\n"
-        "[train]\nlength = 2..9\nlength_law = growing\nper = example\ntau = 0.5\ngrow_every = 7\nsteps = 100000\nbatch = 32\nlr = 3e-4\nbeta1 = 0.95\nbeta2 = 0.99\neps = 1e-6\nweight_decay = 1e-2\n"
+        "[train]\nlength = 2..9\nsteps = 100000\nbatch = 32\nlr = 3e-4\nbeta1 = 0.95\nbeta2 = 0.99\neps = 1e-6\nweight_decay = 1e-2\n"
         "clip = 1\nwarmup = 50\nschedule = cosine\nlog_every = 7\n"
         "[encoder.rich]\nsize = 12\nrate = -2.5e-7\nhalf = yes\nkind = hard\nlabel = a \"b\" \\ c\n"
         "[task.echo]\nvocab = 11\nodd = yes\nnoise = 0.30000000000000004\n";
@@ -318,7 +318,7 @@ static const struct { const char *text, *message; } refused[] = {
     { RUN("plain", "echo") "[encoder.ritch]\nsize = 4\n", "f.ini:6: section [encoder.ritch]: unknown encoder 'ritch': did you mean 'rich'?" },
     { RUN("plain", "echo") "[task.rich]\nsize = 4\n", "f.ini:6: section [task.rich]: unknown task 'rich'" },
     { RUN("plain", "echo") "[modle]\nd_model = 4\n", "f.ini:6: unknown section [modle]: did you mean [model]?; known: experiment, sweep" },
-    { RUN("plain", "echo") "[zzzzz]\nd_model = 4\n", "f.ini:6: unknown section [zzzzz]; known: experiment, sweep, train, eval, model, encoder.NAME" },
+    { RUN("plain", "echo") "[zzzzz]\nd_model = 4\n", "f.ini:6: unknown section [zzzzz]; known: experiment, sweep, train, eval, model, limits, encoder.NAME" },
     { RUN("plain", "echo") "[train]\nlr = 1e-3x\n", "f.ini:6: lr = '1e-3x': expected a number, 0 to 100" },
     { RUN("plain", "echo") "[train]\nlr = nan\n", "f.ini:6: lr = 'nan'" },
     { RUN("plain", "echo") "[train]\nlr = inf\n", "f.ini:6: lr = 'inf'" },
@@ -343,8 +343,8 @@ static const struct { const char *text, *message; } refused[] = {
     { RUN("plain", "small") "[eval]\nlengths = 8, 17\n", "f.ini:6: eval.lengths: length 17 is outside task small's range 2..16" },
     { RUN("rich", "echo") "[eval]\nlengths = 8, 801\n", "f.ini:2: encoder rich: size 8 is for 800 positions, needed are 801" },
     { RUN("plain", "echo") "[train]\nbatch = 1000000\nlength = 10000\n", "f.ini:6: train.batch = 1000000 sequences of 10000 tokens are more than" },
-    { RUN("plain", "silent"), "f.ini:3: task silent describes itself with vocabularies 10, 0, lengths 1..1000 and 1 slices: the plugin is at fault" },
-    { RUN("plain", "backward"), "f.ini:3: task backward describes itself with vocabularies 10, 10, lengths 9..8" },
+    { RUN("plain", "silent"), "f.ini:3: task silent describes itself with vocabularies 10, 0 and lengths 1..1000: the plugin is at fault" },
+    { RUN("plain", "backward"), "f.ini:3: task backward describes itself with vocabularies 10, 10 and lengths 9..8" },
     { RUN("plain", "tapeless"), "f.ini:3: task tapeless: an example of length 8 has 0 tokens" },
     { RUN("plain", "endless"), "f.ini:3: task endless: an example of length 8 has 2000000000 tokens" },
     { RUN("growing", "echo"), "f.ini:2: encoder growing: parameter 0 depends on the evaluation lengths: the plugin is at fault" },

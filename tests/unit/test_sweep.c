@@ -270,7 +270,7 @@ static const struct { const char *text, *set, *message; } refused[] = {
     { AXES "[experiment]\nnme = 2\n", NULL, "some/f.ini:5: unknown key 'nme' in [experiment]: did you mean 'name'?; it has name and question" },
     { AXES "[experiment]\nzzzzz = 2\n", NULL, "some/f.ini:5: unknown key 'zzzzz' in [experiment]; it has name and question" },
     { "[sweep]\nencoder = plain\ntask = echo, loud\n[eval]\nlengths = 8, 9\n", NULL,
-      "some/f.ini:3: task loud: token 10 at position 8 is outside [0,10): the task is at fault" },
+      "some/f.ini:3: task loud: token 10 at place 8 is outside [0,10): the task is at fault" },
     /* the fault of one combination stops them all */
     { "[sweep]\nencoder = plain, rich\ntask = echo\nseed = 0..9\n[eval]\nlengths = 16, 801\n", NULL, "some/f.ini:2: encoder rich: size 8 is for 800 positions" },
 };
