@@ -167,6 +167,7 @@ static void each_key_changes_the_identity(void **state)
     check_table("encoder.rich", fake_rich_options, NULL, KEY);
     check_table("task.echo", fake_task_options, NULL, KEY | TASK);
     check_table("eval", config_eval_table + 1, NULL, 0);             /* after `lengths`, which has no default */
+    check_table("limits", config_limits_table, NULL, 0);
     const struct keys old = keys_of(base), seed = keys_of("[run]\nencoder = rich\ntask = echo\nseed = 4\n"),
                       encoder = keys_of("[run]\nencoder = plain\ntask = echo\nseed = 3\n"),
                       task = keys_of("[run]\nencoder = rich\ntask = small\nseed = 3\n");
@@ -238,6 +239,7 @@ static void settings_give_the_same_run_back(void **state)
         add_section(&text, "model", config_model_table, &r);
         add_section(&text, "train", config_train_table, &r);
         add_section(&text, "eval", config_eval_table, &r);
+        add_section(&text, "limits", config_limits_table, &r);
         add_section(&text, "encoder.rich", fake_rich_options, &r);
         add_section(&text, "task.echo", fake_task_options, &r);
         build(&first, str_text(&text));
@@ -250,6 +252,7 @@ static void settings_give_the_same_run_back(void **state)
         assert_memory_equal(&first.config.model, &again.config.model, sizeof first.config.model);
         assert_memory_equal(&first.config.train, &again.config.train, sizeof first.config.train);
         assert_memory_equal(&first.config.eval, &again.config.eval, sizeof first.config.eval);
+        assert_memory_equal(&first.config.limits, &again.config.limits, sizeof first.config.limits);
         release(&first);
         release(&again);
         str_free(&text);
@@ -343,8 +346,8 @@ static const struct { const char *text, *message; } refused[] = {
     { RUN("plain", "small") "[eval]\nlengths = 8, 17\n", "f.ini:6: eval.lengths: length 17 is outside task small's range 2..16" },
     { RUN("rich", "echo") "[eval]\nlengths = 8, 801\n", "f.ini:2: encoder rich: size 8 is for 800 positions, needed are 801" },
     { RUN("plain", "echo") "[train]\nbatch = 1000000\nlength = 10000\n", "f.ini:6: train.batch = 1000000 sequences of 10000 tokens are more than" },
-    { RUN("plain", "silent"), "f.ini:3: task silent describes itself with vocabularies 10, 0 and lengths 1..1000: the plugin is at fault" },
-    { RUN("plain", "backward"), "f.ini:3: task backward describes itself with vocabularies 10, 10 and lengths 9..8" },
+    { RUN("plain", "silent"), "f.ini:3: task silent describes itself with vocabularies 10, 0, lengths 1..1000 and 1 slices: the plugin is at fault" },
+    { RUN("plain", "backward"), "f.ini:3: task backward describes itself with vocabularies 10, 10, lengths 9..8" },
     { RUN("plain", "tapeless"), "f.ini:3: task tapeless: an example of length 8 has 0 tokens" },
     { RUN("plain", "endless"), "f.ini:3: task endless: an example of length 8 has 2000000000 tokens" },
     { RUN("growing", "echo"), "f.ini:2: encoder growing: parameter 0 depends on the evaluation lengths: the plugin is at fault" },
