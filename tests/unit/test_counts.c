@@ -79,23 +79,25 @@ struct taken { struct record record[32]; int n, refuse_at; char chain[HASH_HEX];
 static int take(void *ctx, const struct record *r)
 {
     struct taken *t = ctx;
-    unsigned char link[HASH_HEX - 1 + RECORD_FRAME_MAX];
-    size_t n = strlen(t->chain);
+    unsigned char frame[RECORD_FRAME_MAX];
     if (t->n == t->refuse_at) return -1;
-    memcpy(link, t->chain, n);
-    hash_bytes(link, n + record_encode(r, link + n), t->chain);
+    struct hash h;
+    hash_init(&h);
+    hash_add(&h, t->chain, strlen(t->chain));
+    hash_add(&h, frame, record_encode(r, frame));
+    hash_end(&h, t->chain);
     t->record[t->n++] = *r;
     return 0;
 }
 
-/* Evaluates; the hash of the results must be the chain of the frames that were taken. */
+/* Evaluates; the hash of the results must be the chain over the frames that were taken. */
 static int evaluate(struct fixture *f, const struct eval_request *q, struct taken *t, struct lab_err *err)
 {
     struct record_sink sink = { take, t };
-    char result[HASH_HEX] = "";
+    char told[HASH_HEX] = "";
     *t = (struct taken){ .refuse_at = -1 };
-    int rc = eval_run(&f->model, &f->data, q, &sink, result, NULL, err);
-    assert_string_equal(result, t->chain);
+    int rc = eval_run(&f->model, &f->data, q, &sink, told, NULL, err);
+    assert_string_equal(told, t->chain);
     return rc;
 }
 

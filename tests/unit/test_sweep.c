@@ -92,6 +92,7 @@ static void any_key_may_be_an_axis(void **state)
         { "train.batch = 2", "train.batch=2" }, { "train.lr = 1e-4", "train.lr=0.0001" }, { "train.beta1 = 0.5", "train.beta1=0.5" },
         { "train.beta2 = 0.5", "train.beta2=0.5" }, { "train.eps = 1e-6", "train.eps=1e-06" }, { "train.weight_decay = 0.1", "train.weight_decay=0.1" },
         { "train.clip = 1", "train.clip=1" }, { "train.warmup = 5", "train.warmup=5" }, { "train.schedule = cosine", "train.schedule=cosine" },
+        { "positions.source = random", "positions.source=random" },
         { "encoder.rich.size = 9", "encoder.rich.size=9" }, { "encoder.rich.rate = 2", "encoder.rich.rate=2" },
         { "encoder.rich.half = yes", "encoder.rich.half=yes" }, { "encoder.rich.kind = hard", "encoder.rich.kind=hard" },
         { "encoder.rich.label = 0..3 and so on", "encoder.rich.label=0..3 and so on" }, { "task.echo.vocab = 4", "task.echo.vocab=4" },
