@@ -70,7 +70,7 @@ SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
 .PHONY: flavour-tests install-test bench test-speed FORCE
-.PHONY: slow-test
+.PHONY: slow-test test-faults test-faults-short
 
 all: lab
 
@@ -161,11 +161,19 @@ check-plugins: lab
 
 ## make test        every fast test, in float and in double (also: make check)
 check: test
-test: check-layers check-headers check-exports check-plugins unit cli-test install-test flavour-tests
+test: check-layers check-headers check-exports check-plugins unit cli-test install-test flavour-tests test-faults-short
 flavour-tests: unit cli-test
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit check-plugins
 	$(Q)for isa in generic avx2; do [ $$isa = generic ] || grep -qw $$isa /proc/cpuinfo || continue; \
 	 echo "numerics with LAB_SIMD=$$isa"; LAB_SIMD=$$isa sh tests/run_unit.sh $(NUMERIC) $(NUMERIC:build/normal/%=build/double/%) || exit 1; done
+
+# After the other tests: they would only wait for each other.
+test-faults-short: lab | flavour-tests
+	$(Q)bash tests/faults/run.sh 'campaign 10'
+
+## make test-faults kill, interrupt, fill the disk, load bad plugins, 200 kills over sweeps; within ten minutes
+test-faults: lab $(BAD_PLUGINS)
+	$(Q)bash tests/faults/run.sh kill interrupt resume plugin disk 'campaign 200'
 
 ## make bench       time a training step of three models against its matrix products
 bench: lab
