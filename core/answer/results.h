@@ -6,12 +6,10 @@
 #ifndef LAB_ANSWER_RESULTS_H
 #define LAB_ANSWER_RESULTS_H
 #include <stdio.h>
-#include "store/store.h"
-
-enum { RESULTS_NO_SWEEP = 1 };
+#include "answer/study.h"
 
 /* The sweep of the experiment file with this hash, NULL: the sweep entered last.
- * 0, -1 with a database or output error, or RESULTS_NO_SWEEP: nothing printed, err says what to do. */
+ * 0, -1 with a database or output error, or STUDY_NO_SWEEP: nothing printed, err says what to do. */
 int results_print(struct store *, const char *ini_sha256, FILE *out, struct lab_err *err);
 /* The same numbers as a JSON array, one object for each encoder and length. */
 int results_json(struct store *, const char *ini_sha256, FILE *out, struct lab_err *err);
