@@ -60,6 +60,7 @@ BAD_PLUGINS := $(BAD_SRC:%.c=$(B)/%.so)
 UNIT_SRC    := $(wildcard tests/unit/test_*.c)
 UNIT_BIN    := $(UNIT_SRC:%.c=$(B)/%)
 SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql)
+CSS_SRC     := $(wildcard core/answer/*.css)
 
 .PHONY: all deps test check build unit cli-test check-layers check-headers check-exports clean help install uninstall dist
 .PHONY: flavour-tests FORCE
@@ -87,13 +88,15 @@ FORCE:
 
 $(B)/gen/sql.h: $(SQL_SRC) tests/embed.sh
 	$(Q)mkdir -p $(@D); sh tests/embed.sh $(SQL_SRC) > $@
+$(B)/gen/css.h: $(CSS_SRC) tests/embed.sh
+	$(Q)mkdir -p $(@D); sh tests/embed.sh $(CSS_SRC) > $@
 
 # Wall time and commit belong to provenance, so they are read at run time or here, never typed.
 $(B)/gen/build.h: FORCE
 	$(Q)mkdir -p $(@D); sh tests/build_info.sh '$(CC)' '$(subst ','\'',$(CFLAGS) $(filter-out -D% -I%,$(OUR_CFLAGS)))' > $@.new; \
 	 cmp -s $@.new $@ 2>/dev/null && rm $@.new || mv $@.new $@
 
-GEN := $(B)/gen/sql.h $(B)/gen/build.h
+GEN := $(B)/gen/sql.h $(B)/gen/css.h $(B)/gen/build.h
 
 $(B)/core/nn/kern.%.o: core/nn/kern.c $(B)/flags
 	$(call say,CC,$@)

@@ -50,5 +50,4 @@ void chart_text(const struct chart *, int columns, struct str *out);
 void chart_svg(const struct chart *, const char *id, struct str *out);
 void chart_key(const struct chart *, struct str *out);       /* the key below an SVG, as an HTML list */
 void chart_data(const struct chart *, struct table *);       /* what is drawn, as numbers; the table is initialised here */
-void chart_html(struct str *out, const char *text);          /* escaped */
 #endif

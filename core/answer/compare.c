@@ -346,14 +346,13 @@ static int arm_values(const struct compare *c, int arm, double *out)
     return n;
 }
 
-static int make_pair(struct compare *c, int arm, int base)
+int compare_two(struct compare *c, int arm, int base, struct compare_pair *pair)
 {
-    struct compare_pair *pair = &c->pair[c->n_pair];
     double *x = c->work, *y = x + c->study->n_run, *d = y + c->study->n_run;
     *pair = (struct compare_pair){ .arm = arm, .base = base, .p_holm = NAN };
     int rc = common_seeds(c, arm, base, x, y, &pair->n, &pair->dropped);
     if (rc != 0) return rc;
-    for (int i = 0; i < pair->n; i++) d[i] = y[i] - x[i];
+    for (int i = 0; i < pair->n; i++) d[i] = round((y[i] - x[i]) * 1e12) / 1e12;         /* equal counts, equal differences */
     pair->difference = stats_mean(d, pair->n);
     pair->half_width = stats_half_width(d, pair->n);
     pair->r = stats_correlation(x, y, pair->n);
@@ -362,7 +361,6 @@ static int make_pair(struct compare *c, int arm, int base)
     if (c->lower) pair->better = 1 - pair->better;
     int n_base = arm_values(c, base, x), n_arm = arm_values(c, arm, y);
     pair->improvement = stats_improvement(x, n_base, y, n_arm);
-    c->n_pair++;
     return 0;
 }
 
@@ -387,7 +385,9 @@ static int make_pairs(struct compare *c)
             int base, rc;
             if (s->arm[arm].panel != c->panel[i].panel) continue;
             if (baseline_of(c, arm, &base) != 0) return COMPARE_REFUSED;
-            if (base != arm && (rc = make_pair(c, arm, base)) != 0) return rc;
+            if (base == arm) continue;
+            if ((rc = compare_two(c, arm, base, &c->pair[c->n_pair])) != 0) return rc;
+            c->n_pair++;
         }
     return adjust(c);
 }

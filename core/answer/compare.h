@@ -8,6 +8,7 @@
 #define LAB_ANSWER_COMPARE_H
 #include "answer/stats.h"
 #include "answer/study.h"
+#include "answer/table.h"
 
 enum { COMPARE_REFUSED = 2 };        /* beside 0 and -1: what was asked cannot be answered, err says why */
 struct compare_options {             /* NULL: the first arm of the file; every task; lengths past training; token accuracy */
@@ -57,6 +58,13 @@ void compare_release(struct compare *);
 
 void compare_write(const struct compare *, struct str *out);             /* tables of at most 100 columns */
 void compare_json(const struct compare *, struct str *out);
+
+/* The tables of compare_write one by one; whole: names are not shortened.  compare_pairs returns whether there are any. */
+void compare_cells(const struct compare *, const struct compare_panel *, int whole, struct table *);
+int  compare_pairs(const struct compare *, const struct compare_panel *, int whole, struct table *);
+void compare_rows(const struct compare *, const struct compare_group *, int whole, struct table *);
+/* Any two arms at equal seeds; p is not adjusted.  0, -1 or COMPARE_REFUSED. */
+int  compare_two(struct compare *, int arm, int base, struct compare_pair *out);
 
 extern const char *const compare_metrics[];                  /* ends in NULL */
 const char *compare_metric_name(const struct compare *);     /* in words */

@@ -30,13 +30,13 @@ void compare_lengths(const struct compare_panel *p, struct str *out)
 }
 
 /* The arm's name in NAME columns: first the axes lose their sections (model.heads=4: heads=4), then their beginning. */
-static void add_name(const struct study *s, struct table *t, int arm)
+static void add_name(const struct study *s, struct table *t, int arm, int whole)
 {
     struct str name = { 0 }, text = { 0 };
     study_arm_name(s, arm, &name);
     const char *label = strchr(str_text(&name), ' ');
-    if (name.len <= NAME || !label) {
-        str_printf(&text, "%.*s", NAME, str_text(&name));
+    if (whole || name.len <= NAME || !label) {
+        str_printf(&text, "%.*s", whole ? (int)name.len : NAME, str_text(&name));
     } else {
         size_t encoder = (size_t)(label - name.text) < NAME / 2 ? (size_t)(label - name.text) : NAME / 2;
         struct str brief = { 0 };
@@ -96,59 +96,54 @@ static void write_table(struct table *t, struct str *out)
 
 /* ---- one task ---- */
 
-static void write_cells(const struct compare *c, const struct compare_panel *p, struct str *out)
+void compare_cells(const struct compare *c, const struct compare_panel *p, int whole, struct table *t)
 {
     static const char *const header[] = { "encoder", "seeds", "mean", "95 % t interval", "min", "max", "solved", "failed", "nan",
                                           "L50", "seen" };
     const struct study *s = c->study;
-    struct table t;
-    add_header(&t, header, 11);
+    add_header(t, header, 11);
     for (int arm = 0; arm < (int)s->n_arm; arm++) {
         const struct compare_cell *cell = &c->cell[arm];
         char text[32];
         if (s->arm[arm].panel != p->panel) continue;
-        add_name(s, &t, arm);
-        add_count(&t, cell->n, s->arm[arm].planned);
-        add_real(&t, "%.3f", cell->mean);
-        add_interval(&t, cell->n, cell->mean, cell->half_width, 0);
-        add_real(&t, "%.3f", cell->min);
-        add_real(&t, "%.3f", cell->max);
+        add_name(s, t, arm, whole);
+        add_count(t, cell->n, s->arm[arm].planned);
+        add_real(t, "%.3f", cell->mean);
+        add_interval(t, cell->n, cell->mean, cell->half_width, 0);
+        add_real(t, "%.3f", cell->min);
+        add_real(t, "%.3f", cell->max);
         snprintf(text, sizeof text, "%d/%d", cell->solved, cell->n);
-        table_number(&t, c->lower ? "-" : text);
-        add_real(&t, "%.0f", cell->failed);
-        add_real(&t, "%.0f", cell->diverged);
-        add_real(&t, "%g", cell->l50);
-        add_real(&t, "%.3f", cell->seen);
+        table_number(t, c->lower ? "-" : text);
+        add_real(t, "%.0f", cell->failed);
+        add_real(t, "%.0f", cell->diverged);
+        add_real(t, "%g", cell->l50);
+        add_real(t, "%.3f", cell->seen);
     }
-    write_table(&t, out);
 }
 
-static void write_pairs(const struct compare *c, const struct compare_panel *p, struct str *out)
+int compare_pairs(const struct compare *c, const struct compare_panel *p, int whole, struct table *t)
 {
-    static const char *const header[] = { "difference to it", "pairs", "mean", "95 % t interval", "r", "better", "p", "p (Holm)",
+    static const char *const header[] = { "difference of", "pairs", "mean", "95 % t interval", "r", "better", "p", "p (Holm)",
                                           "P(better)" };
-    struct table t;
     int some = 0;
-    add_header(&t, header, 9);
+    add_header(t, header, 9);
     for (int i = 0; i < c->n_pair; i++) {
         const struct compare_pair *pair = &c->pair[i];
         char text[32];
         if (c->study->arm[pair->arm].panel != p->panel) continue;
         some = 1;
-        add_name(c->study, &t, pair->arm);
-        add_count(&t, pair->n, pair->n + pair->dropped);
-        add_real(&t, "%+.3f", pair->difference);
-        add_interval(&t, pair->n, pair->difference, pair->half_width, 1);
-        add_real(&t, "%.2f", pair->r);
+        add_name(c->study, t, pair->arm, whole);
+        add_count(t, pair->n, pair->n + pair->dropped);
+        add_real(t, "%+.3f", pair->difference);
+        add_interval(t, pair->n, pair->difference, pair->half_width, 1);
+        add_real(t, "%.2f", pair->r);
         snprintf(text, sizeof text, "%g/%d", pair->better * pair->n, pair->n);
-        table_number(&t, pair->n ? text : "-");
-        compare_p(pair->p, text), table_number(&t, text);
-        compare_p(pair->p_holm, text), table_number(&t, text);
-        add_real(&t, "%.2f", pair->improvement);
+        table_number(t, pair->n ? text : "-");
+        compare_p(pair->p, text), table_number(t, text);
+        compare_p(pair->p_holm, text), table_number(t, text);
+        add_real(t, "%.2f", pair->improvement);
     }
-    if (some) str_printf(out, "\nagainst %s, seed by seed\n", c->options.baseline);
-    if (some) write_table(&t, out);
-    else table_free(&t);
+    return some;
 }
 
 static void write_panel(const struct compare *c, const struct compare_panel *p, struct str *out)
@@ -163,32 +158,35 @@ static void write_panel(const struct compare *c, const struct compare_panel *p, 
         compare_lengths(p, out);
         str_add(out, p->all ? " (none is past training)\n" : "\n");
     }
-    write_cells(c, p, out);
-    write_pairs(c, p, out);
+    struct table t;
+    compare_cells(c, p, 0, &t);
+    write_table(&t, out);
+    int pairs = compare_pairs(c, p, 0, &t);
+    if (pairs) str_printf(out, "\nagainst %s, seed by seed\n", c->options.baseline);
+    if (pairs) write_table(&t, out);
+    else table_free(&t);
 }
 
 /* ---- over tasks ---- */
 
-static void write_rows(const struct compare *c, const struct compare_group *g, struct str *out)
+void compare_rows(const struct compare *c, const struct compare_group *g, int whole, struct table *t)
 {
     static const char *const header[] = { "encoder", "rank", "MRR", "IQM", "95 % bootstrap", "difference", "p", "p (Holm)", "P(better)" };
-    struct table t;
-    add_header(&t, header, 9);
+    add_header(t, header, 9);
     for (int i = 0; i < g->n_row; i++) {
         const struct compare_row *row = &g->row[i];
         char text[48];
-        add_name(c->study, &t, row->arm);
-        add_real(&t, "%.2f", row->rank);
-        add_real(&t, "%.3f", row->mrr);
-        add_real(&t, "%.3f", row->iqm.value);
+        add_name(c->study, t, row->arm, whole);
+        add_real(t, "%.2f", row->rank);
+        add_real(t, "%.3f", row->mrr);
+        add_real(t, "%.3f", row->iqm.value);
         snprintf(text, sizeof text, "[%.3f, %.3f]", row->iqm.lo, row->iqm.hi);
-        table_number(&t, isnan(row->iqm.lo) ? "-" : text);
-        add_real(&t, "%+.3f", row->difference);
-        compare_p(row->p, text), table_number(&t, text);
-        compare_p(row->p_holm, text), table_number(&t, text);
-        add_real(&t, "%.2f", row->improvement);
+        table_number(t, isnan(row->iqm.lo) ? "-" : text);
+        add_real(t, "%+.3f", row->difference);
+        compare_p(row->p, text), table_number(t, text);
+        compare_p(row->p_holm, text), table_number(t, text);
+        add_real(t, "%.2f", row->improvement);
     }
-    write_table(&t, out);
 }
 
 static void write_group(const struct compare *c, const struct compare_group *g, struct str *out)
@@ -197,7 +195,9 @@ static void write_group(const struct compare *c, const struct compare_group *g, 
     char p[16];
     str_printf(out, "\nover %d tasks, trained at length %s, against %s; rank: mean, 1 is best\n", g->tasks,
                study_text(s, s->panel[c->panel[g->first].panel].run, STUDY_TRAIN), c->options.baseline);
-    write_rows(c, g, out);
+    struct table t;
+    compare_rows(c, g, 0, &t);
+    write_table(&t, out);
     if (!isnan(g->critical)) str_printf(out, "mean ranks nearer than CD = %.2f do not differ at 0.05 (Nemenyi)\n", g->critical);
     if (!isnan(g->friedman.p)) {
         compare_p(g->friedman.p, p);

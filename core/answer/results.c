@@ -11,7 +11,7 @@
 
 enum { SCREEN = 80 };
 
-struct page { struct study study; int star, equal, partial; };           /* what the key below the tables must explain */
+struct page { struct study *study; int star, equal, partial; };          /* what the key below the tables must explain */
 
 /* ---- the screen ---- */
 
@@ -45,7 +45,7 @@ static void add_header(struct page *a, struct table *t, int panel, const int64_t
     char text[32];
     table_add(t, "encoder");
     for (int i = 0; i < n; i++) {
-        int seen = study_seen(&a->study, panel, length[i]);
+        int seen = study_seen(a->study, panel, length[i]);
         snprintf(text, sizeof text, "%lld%s", (long long)length[i], seen ? "*" : "");
         table_add(t, text);
         a->star |= seen;
@@ -55,13 +55,13 @@ static void add_header(struct page *a, struct table *t, int panel, const int64_t
 static void add_arms(struct page *a, struct table *t, int panel, const int64_t *length, int n)
 {
     struct str text = { 0 };
-    for (int arm = 0; arm < (int)a->study.n_arm; arm++) {
-        if (a->study.arm[arm].panel != panel) continue;
-        study_arm_name(&a->study, arm, &text);
+    for (int arm = 0; arm < (int)a->study->n_arm; arm++) {
+        if (a->study->arm[arm].panel != panel) continue;
+        study_arm_name(a->study, arm, &text);
         table_add(t, str_text(&text));
         for (int i = 0; i < n; i++) {
-            struct study_cell cell = study_cell(&a->study, panel, arm, length[i]);
-            cell_text(a, &cell, a->study.arm[arm].planned, &text);
+            struct study_cell cell = study_cell(a->study, panel, arm, length[i]);
+            cell_text(a, &cell, a->study->arm[arm].planned, &text);
             table_number(t, str_text(&text));
         }
     }
@@ -72,11 +72,11 @@ static void add_arms(struct page *a, struct table *t, int panel, const int64_t *
 /* The rows to compare with: guessing, and seeing the tokens without their places. */
 static int add_levels(struct page *a, struct table *t, int panel, const int64_t *length, int n)
 {
-    double *ceiling = mem_alloc((size_t)n * sizeof *ceiling, a->study.err), chance = a->study.run[a->study.panel[panel].run].chance;
+    double *ceiling = mem_alloc((size_t)n * sizeof *ceiling, a->study->err), chance = a->study->run[a->study->panel[panel].run].chance;
     int known = 0, rc = -1;
     if (!ceiling) return -1;
     for (int i = 0; i < n; i++) {
-        if (study_ceiling(&a->study, panel, length[i], &ceiling[i]) != 0) goto out;
+        if (study_ceiling(a->study, panel, length[i], &ceiling[i]) != 0) goto out;
         known |= !isnan(ceiling[i]);
     }
     if (!isnan(chance)) {
@@ -93,15 +93,32 @@ out:
     return rc;
 }
 
+static int fill_block(struct page *a, int panel, const int64_t *length, int n, struct table *t)
+{
+    table_init(t, n + 1);
+    add_header(a, t, panel, length, n);
+    add_arms(a, t, panel, length, n);
+    return add_levels(a, t, panel, length, n);
+}
+
 static int write_block(struct page *a, int panel, const int64_t *length, int n, struct str *out)
 {
     struct table t;
-    table_init(&t, n + 1);
-    add_header(a, &t, panel, length, n);
-    add_arms(a, &t, panel, length, n);
-    int rc = add_levels(a, &t, panel, length, n);
+    int rc = fill_block(a, panel, length, n, &t);
     table_write(&t, TABLE_TEXT, out);
     table_free(&t);
+    return rc;
+}
+
+int results_table(struct study *s, int panel, struct table *out)
+{
+    struct page page = { .study = s };
+    int n;
+    int64_t *length = study_lengths(s, panel, &n);
+    if (!length) return -1;
+    int rc = fill_block(&page, panel, length, n, out);
+    free(length);
+    if (rc != 0) table_free(out);
     return rc;
 }
 
@@ -110,13 +127,13 @@ static int lengths_a_block(const struct page *a, int panel)
 {
     struct str name = { 0 };
     size_t first = strlen("order-blind ceiling"), cell = strlen("0.695.020") + 1, partial = 0;
-    for (int arm = 0; arm < (int)a->study.n_arm; arm++) {
-        if (a->study.arm[arm].panel != panel) continue;
-        study_arm_name(&a->study, arm, &name);
+    for (int arm = 0; arm < (int)a->study->n_arm; arm++) {
+        if (a->study->arm[arm].panel != panel) continue;
+        study_arm_name(a->study, arm, &name);
         if (name.len > first) first = name.len;
     }
-    for (size_t i = 0; i < a->study.n_run; i++)
-        if (a->study.arm[a->study.run[i].arm].panel == panel && strcmp(study_text(&a->study, (int)i, STUDY_STATUS), "done")) partial = strlen(" 2/3");
+    for (size_t i = 0; i < a->study->n_run; i++)
+        if (a->study->arm[a->study->run[i].arm].panel == panel && strcmp(study_text(a->study, (int)i, STUDY_STATUS), "done")) partial = strlen(" 2/3");
     str_free(&name);
     return first + 2 + cell + partial >= SCREEN ? 1 : (int)((SCREEN - first) / (cell + partial + 2));
 }
@@ -126,17 +143,17 @@ static void write_sequences(const struct page *a, int panel, const int64_t *leng
 {
     struct str item = { 0 };
     size_t line;
-    while (n > 0 && !study_seen(&a->study, panel, length[n - 1])) n--;
+    while (n > 0 && !study_seen(a->study, panel, length[n - 1])) n--;
     if (n == 0) return;
     size_t start = out->len;
     str_printf(out, "whole sequences right at length %lld:", (long long)length[n - 1]);
     line = out->len - start;
-    for (int arm = 0, shown = 0; arm < (int)a->study.n_arm; arm++) {
-        if (a->study.arm[arm].panel != panel) continue;
-        struct study_cell cell = study_cell(&a->study, panel, arm, length[n - 1]);
+    for (int arm = 0, shown = 0; arm < (int)a->study->n_arm; arm++) {
+        if (a->study->arm[arm].panel != panel) continue;
+        struct study_cell cell = study_cell(a->study, panel, arm, length[n - 1]);
         double lo, hi;
         if (cell.n == 0) continue;
-        study_arm_name(&a->study, arm, &item);
+        study_arm_name(a->study, arm, &item);
         str_printf(&item, " %.3f", cell.sequence);
         if (cell.n == 1) {
             stats_wilson(cell.sequence * (double)cell.point->n, (double)cell.point->n, &lo, &hi);
@@ -157,15 +174,15 @@ static int write_leaks(const struct page *a, int panel, const int64_t *length, i
 {
     struct str name = { 0 };
     int rc = 0;
-    for (int arm = 0; arm < (int)a->study.n_arm; arm++) {
-        const struct study_run *run = &a->study.run[a->study.arm[arm].run];
-        if (a->study.arm[arm].panel != panel || strcmp(run->text[STUDY_ENCODER], "none") || run->causal) continue;
+    for (int arm = 0; arm < (int)a->study->n_arm; arm++) {
+        const struct study_run *run = &a->study->run[a->study->arm[arm].run];
+        if (a->study->arm[arm].panel != panel || strcmp(run->text[STUDY_ENCODER], "none") || run->causal) continue;
         for (int i = 0; i < n && rc == 0; i++) {
             double ceiling;
-            struct study_cell cell = study_cell(&a->study, panel, arm, length[i]);
-            rc = study_ceiling(&a->study, panel, length[i], &ceiling);
+            struct study_cell cell = study_cell(a->study, panel, arm, length[i]);
+            rc = study_ceiling(a->study, panel, length[i], &ceiling);
             if (rc != 0 || cell.n == 0 || !(cell.max > ceiling + STUDY_LEAK_MARGIN)) continue;
-            study_arm_name(&a->study, arm, &name);
+            study_arm_name(a->study, arm, &name);
             str_printf(out, "suspect a leak: %s reaches %.3f at length %lld, where no more than %.3f is possible without positions;\n"
                        "  find out how the order of tokens gets into the data or the model before you believe this table\n",
                        str_text(&name), cell.max, (long long)length[i], ceiling);
@@ -178,14 +195,14 @@ static int write_leaks(const struct page *a, int panel, const int64_t *length, i
 
 static int write_panel(struct page *a, int panel, struct str *out)
 {
-    const struct study_panel *p = &a->study.panel[panel];
+    const struct study_panel *p = &a->study->panel[panel];
     int n, block = lengths_a_block(a, panel), rc = 0;
-    int64_t *length = study_lengths(&a->study, panel, &n);
+    int64_t *length = study_lengths(a->study, panel, &n);
     if (!length) return -1;
-    str_printf(out, "\n%s, trained at length %s, %d seed%s", study_text(&a->study, p->run, STUDY_TASK), study_text(&a->study, p->run, STUDY_TRAIN), p->planned,
+    str_printf(out, "\n%s, trained at length %s, %d seed%s", study_text(a->study, p->run, STUDY_TASK), study_text(a->study, p->run, STUDY_TRAIN), p->planned,
                p->planned == 1 ? "" : "s");
-    const char *label = study_text(&a->study, p->run, STUDY_LABEL);
-    if (*label && !study_labels_differ(&a->study, panel) && strncmp(label, "train.length=", 13)) str_printf(out, ", %s", label);
+    const char *label = study_text(a->study, p->run, STUDY_LABEL);
+    if (*label && !study_labels_differ(a->study, panel) && strncmp(label, "train.length=", 13)) str_printf(out, ", %s", label);
     str_add(out, n ? ": token accuracy\n" : ": no run is done yet\n");
     for (int i = 0; i < n && rc == 0; i += block) {
         if (i > 0) str_add(out, "\n");
@@ -200,8 +217,8 @@ static int write_panel(struct page *a, int panel, struct str *out)
 static void write_key(const struct page *a, struct str *out)
 {
     int several = 0;
-    for (size_t i = 0; i < a->study.n_panel; i++) several |= a->study.panel[i].planned > 1;
-    if (a->study.n_point == 0) return;
+    for (size_t i = 0; i < a->study->n_panel; i++) several |= a->study->panel[i].planned > 1;
+    if (a->study->n_point == 0) return;
     str_add(out, "\n");
     if (several) str_add(out, "mean \u00b1 half-width of the 95 % t interval over seeds");
     if (several) str_add(out, a->equal ? "; (=) all seeds equal\n" : "\n");
@@ -224,7 +241,7 @@ static void add_word(struct str *out, const char *path)
 static void write_next(const struct page *a, struct str *out)
 {
     static const char *const command[] = { "lab query @compare_encoders", "lab query @loss_curves" };
-    const char *path = store_path(a->study.store);
+    const char *path = store_path(a->study->store);
     str_printf(out, "\ndatabase: %s\n", path);
     for (int i = 0; i < 2; i++) {
         str_printf(out, "%s%s", i ? "          " : "go on:    ", command[i]);
@@ -235,11 +252,11 @@ static void write_next(const struct page *a, struct str *out)
 
 static int write_screen(struct page *a, struct str *out)
 {
-    str_printf(out, "%s%s%s\n", a->study.name, *a->study.question ? ": " : "", a->study.question);
-    for (int panel = 0; panel < (int)a->study.n_panel; panel++)
+    str_printf(out, "%s%s%s\n", a->study->name, *a->study->question ? ": " : "", a->study->question);
+    for (int panel = 0; panel < (int)a->study->n_panel; panel++)
         if (write_panel(a, panel, out) != 0) return -1;
     write_key(a, out);
-    study_write_failures(&a->study, out);
+    study_write_failures(a->study, out);
     write_next(a, out);
     return 0;
 }
@@ -264,17 +281,17 @@ static void add_integer(struct table *t, int64_t value)
 
 static int add_json_row(const struct page *a, struct table *t, int panel, int arm, int64_t length)
 {
-    const struct study_run *run = &a->study.run[a->study.arm[arm].run];
-    struct study_cell cell = study_cell(&a->study, panel, arm, length);
+    const struct study_run *run = &a->study->run[a->study->arm[arm].run];
+    struct study_cell cell = study_cell(a->study, panel, arm, length);
     double ceiling = NAN;
-    if (!run->causal && study_ceiling(&a->study, panel, length, &ceiling) != 0) return -1;
+    if (!run->causal && study_ceiling(a->study, panel, length, &ceiling) != 0) return -1;
     table_add(t, run->text[STUDY_TASK]);
     table_add(t, run->text[STUDY_TRAIN]);
     table_add(t, run->text[STUDY_ENCODER]);
     table_add(t, run->text[STUDY_LABEL]);
     add_integer(t, length);
     add_integer(t, cell.n);
-    add_integer(t, a->study.arm[arm].planned);
+    add_integer(t, a->study->arm[arm].planned);
     add_real(t, cell.mean);
     add_real(t, cell.half_width);
     add_real(t, cell.n ? cell.min : NAN);
@@ -294,12 +311,12 @@ static int write_rows(struct page *a, struct str *out)
     int rc = 0;
     table_init(&t, sizeof header / sizeof *header);
     for (int i = 0; i < t.n_col; i++) table_add(&t, header[i]);
-    for (int panel = 0; panel < (int)a->study.n_panel && rc == 0; panel++) {
+    for (int panel = 0; panel < (int)a->study->n_panel && rc == 0; panel++) {
         int n;
-        int64_t *length = study_lengths(&a->study, panel, &n);
+        int64_t *length = study_lengths(a->study, panel, &n);
         if (!length) rc = -1;
-        for (int arm = 0; arm < (int)a->study.n_arm; arm++)
-            for (int i = 0; a->study.arm[arm].panel == panel && i < n && rc == 0; i++) rc = add_json_row(a, &t, panel, arm, length[i]);
+        for (int arm = 0; arm < (int)a->study->n_arm; arm++)
+            for (int i = 0; a->study->arm[arm].panel == panel && i < n && rc == 0; i++) rc = add_json_row(a, &t, panel, arm, length[i]);
         free(length);
     }
     table_write(&t, TABLE_JSON, out);
@@ -312,15 +329,16 @@ static int write_rows(struct page *a, struct str *out)
 static int print(struct store *store, const char *ini_sha256, int (*write)(struct page *, struct str *), FILE *file,
                  struct lab_err *err)
 {
-    struct page a = { 0 };
+    struct study study;
+    struct page a = { .study = &study };
     struct str out = { 0 };
-    int rc = study_load(&a.study, store, ini_sha256, err);
+    int rc = study_load(&study, store, ini_sha256, err);
     if (rc == 0) rc = write(&a, &out);
     if (rc == 0 && out.failed) rc = lab_fail(err, "out of memory while writing the tables");
     if (rc == 0 && (fwrite(str_text(&out), 1, out.len, file) != out.len || fflush(file) != 0))
         rc = lab_fail(err, "the tables could not be written: %s", strerror(errno));
     str_free(&out);
-    study_release(&a.study);
+    study_release(&study);
     return rc;
 }
 

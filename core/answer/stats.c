@@ -15,8 +15,9 @@ double stats_mean(const double *x, int n)
 double stats_sd(const double *x, int n)
 {
     double mean = stats_mean(x, n), sum = 0;
-    for (int i = 0; i < n; i++) sum += (x[i] - mean) * (x[i] - mean);
-    return n > 1 ? sqrt(sum / (n - 1)) : NAN;
+    int equal = 1;                                           /* exactly 0 then, although their mean may be rounded */
+    for (int i = 0; i < n; i++) sum += (x[i] - mean) * (x[i] - mean), equal &= x[i] == x[0];
+    return n < 2 ? NAN : equal ? 0 : sqrt(sum / (n - 1));
 }
 
 static int ascending(const void *a, const void *b)

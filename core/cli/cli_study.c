@@ -25,6 +25,7 @@ void cli_study_close(struct cli_study *source)
 {
     study_release(&source->study);
     store_close(source->store);
+    source->store = NULL;
 }
 
 static int write_all(int fd, const char *text, size_t n)

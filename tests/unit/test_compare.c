@@ -305,7 +305,7 @@ static void the_screen_says_what_it_must(void **state)
     const char *screen = text();
     contains(screen, "shift, trained at length 8: token accuracy, mean over lengths 12, 16\n");
     contains(screen, "none       3/4  0.300   [0.052, 0.548]  0.200  0.400     0/3       1    0    0  0.320\n");
-    contains(screen, "rope                3/4  +0.300  [+0.052, +0.548]  0.50     3/3  0.250     0.500       1.00\n");
+    contains(screen, "rope             3/4  +0.300  [+0.052, +0.548]  0.50     3/3  0.250     0.500       1.00\n");
     contains(screen, "few seeds: with 3,");
     contains(screen, "with 3 pairs p cannot be below 0.250; 6 would allow 0.0312\n");
     contains(screen, "Holm over 2 comparisons\n");
