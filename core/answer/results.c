@@ -279,7 +279,7 @@ static void add_integer(struct table *t, int64_t value)
     table_number(t, text);
 }
 
-static int add_json_row(const struct page *a, struct table *t, int panel, int arm, int64_t length)
+static int add_row(const struct page *a, struct table *t, int panel, int arm, int64_t length)
 {
     const struct study_run *run = &a->study->run[a->study->arm[arm].run];
     struct study_cell cell = study_cell(a->study, panel, arm, length);
@@ -303,25 +303,33 @@ static int add_json_row(const struct page *a, struct table *t, int panel, int ar
     return 0;
 }
 
-static int write_rows(struct page *a, struct str *out)
+int results_rows(struct study *s, struct table *t)
 {
     static const char *const header[] = { "task", "train_length", "encoder", "label", "length", "seeds", "seeds_planned", "mean",
         "half_width", "min", "max", "solved", "sequence_mean", "chance", "order_blind_ceiling" };
-    struct table t;
+    struct page page = { .study = s };
     int rc = 0;
-    table_init(&t, sizeof header / sizeof *header);
-    for (int i = 0; i < t.n_col; i++) table_add(&t, header[i]);
-    for (int panel = 0; panel < (int)a->study->n_panel && rc == 0; panel++) {
+    table_init(t, sizeof header / sizeof *header);
+    for (int i = 0; i < t->n_col; i++) table_add(t, header[i]);
+    for (int panel = 0; panel < (int)s->n_panel && rc == 0; panel++) {
         int n;
-        int64_t *length = study_lengths(a->study, panel, &n);
+        int64_t *length = study_lengths(s, panel, &n);
         if (!length) rc = -1;
-        for (int arm = 0; arm < (int)a->study->n_arm; arm++)
-            for (int i = 0; a->study->arm[arm].panel == panel && i < n && rc == 0; i++) rc = add_json_row(a, &t, panel, arm, length[i]);
+        for (int arm = 0; arm < (int)s->n_arm; arm++)
+            for (int i = 0; s->arm[arm].panel == panel && i < n && rc == 0; i++) rc = add_row(&page, t, panel, arm, length[i]);
         free(length);
     }
+    if (rc != 0) table_free(t);
+    return rc;
+}
+
+static int write_rows(struct page *a, struct str *out)
+{
+    struct table t;
+    if (results_rows(a->study, &t) != 0) return -1;
     table_write(&t, TABLE_JSON, out);
     table_free(&t);
-    return rc;
+    return 0;
 }
 
 /* ---- both ---- */

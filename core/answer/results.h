@@ -14,6 +14,8 @@
 int results_print(struct store *, const char *ini_sha256, FILE *out, struct lab_err *err);
 /* The same numbers as a JSON array, one object for each encoder and length. */
 int results_json(struct store *, const char *ini_sha256, FILE *out, struct lab_err *err);
+/* One row an arm and length, every digit.  0, or -1 and no table; the caller frees it. */
+int results_rows(struct study *, struct table *out);
 /* One panel, all its lengths side by side, with chance and ceiling.  0, or -1 and no table; the caller frees it. */
 int results_table(struct study *, int panel, struct table *out);
 #endif

@@ -239,22 +239,23 @@ static void write_json(const struct table *t, struct str *out)
 }
 
 /* Every character that means something to the format, and what stands for it. */
-struct escape { char c; const char *instead; };
-static const struct escape html_escape[] = { { '&', "&amp;" }, { '<', "&lt;" }, { '>', "&gt;" }, { '"', "&quot;" }, { '\0', NULL } };
+struct escape { const char *text, *instead; };
+static const struct escape html_escape[] = { { "&", "&amp;" }, { "<", "&lt;" }, { ">", "&gt;" }, { "\"", "&quot;" }, { NULL, NULL } };
 static const struct escape latex_escape[] = {
-    { '&', "\\&" }, { '%', "\\%" }, { '$', "\\$" }, { '#', "\\#" }, { '_', "\\_" }, { '{', "\\{" }, { '}', "\\}" },
-    { '~', "\\textasciitilde{}" }, { '^', "\\textasciicircum{}" }, { '\\', "\\textbackslash{}" }, { '<', "\\textless{}" },
-    { '>', "\\textgreater{}" }, { '\0', NULL } };
+    { "&", "\\&" }, { "%", "\\%" }, { "$", "\\$" }, { "#", "\\#" }, { "_", "\\_" }, { "{", "\\{" }, { "}", "\\}" },
+    { "~", "\\textasciitilde{}" }, { "^", "\\textasciicircum{}" }, { "\\", "\\textbackslash{}" }, { "<", "\\textless{}" },
+    { ">", "\\textgreater{}" }, { "\u00b1", "$\\pm$" }, { NULL, NULL } };
 
 static void escaped(struct str *out, const char *text, const struct escape *table)
 {
     struct str shown = { 0 };
     show(&shown, text, 0);
-    for (const char *at = str_text(&shown); *at; at++) {
+    for (const char *at = str_text(&shown); *at; ) {
         const struct escape *e = table;
-        while (e->c && e->c != *at) e++;
-        if (e->c) str_add(out, e->instead);
+        while (e->text && strncmp(e->text, at, strlen(e->text))) e++;
+        if (e->text) str_add(out, e->instead);
         else str_addn(out, at, 1);
+        at += e->text ? strlen(e->text) : 1;
     }
     out->failed |= shown.failed;
     str_free(&shown);

@@ -63,6 +63,7 @@ int cmd_results(const struct cmd *, int, char **);
 int cmd_compare(const struct cmd *, int, char **);
 int cmd_plot(const struct cmd *, int, char **);
 int cmd_report(const struct cmd *, int, char **);
+int cmd_export(const struct cmd *, int, char **);
 int cmd_query(const struct cmd *, int, char **);
 int cmd_list(const struct cmd *, int, char **);
 int cmd_info(const struct cmd *, int, char **);

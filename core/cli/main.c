@@ -13,6 +13,7 @@ static const struct cmd command[] = {
     { "compare", "[FILE.ini]", "compare encoders seed by seed, with intervals and tests", "lab compare --baseline sinusoidal --length '>8'", cmd_compare, 0 },
     { "plot", "[FILE.ini]", "draw an experiment, in the terminal or into a file", "lab plot --kind length -o lengths.svg", cmd_plot, 0 },
     { "report", "[FILE.ini]", "write an experiment as one HTML page", "lab report experiments/extrapolate.ini -o report.html", cmd_report, 0 },
+    { "export", "[FILE.ini]", "write the numbers as CSV, JSON, Markdown or LaTeX", "lab export --view by_length --format latex -o table.tex", cmd_export, 0 },
     { "query", "SQL|@NAME", "ask the database, read-only", "lab query @compare_encoders", cmd_query, 0 },
     { "list", "", "list encoders and tasks, and where they come from", "lab list", cmd_list, 0 },
     { "info", "NAME", "describe an encoder or a task and its options", "lab info rope", cmd_info, 0 },

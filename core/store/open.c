@@ -31,6 +31,12 @@ static const struct { const char *name, *sql; } view[] = {
     { "paired", SQL_VIEWS_PAIRED },       { "diverged", SQL_VIEWS_DIVERGED },       { "failures", SQL_VIEWS_FAILURES } };
 enum { N_VIEW = sizeof view / sizeof *view };
 
+int db_is_view(const char *name)
+{
+    for (int i = 0; i < N_VIEW; i++) if (!sqlite3_stricmp(view[i].name, name)) return 1;
+    return 0;
+}
+
 int db_fail(struct store *s, struct lab_err *err)
 {
     static const struct { int code; const char *meaning; } table[] = {
