@@ -11,6 +11,9 @@ bindir      ?= $(PREFIX)/bin
 libdir      ?= $(PREFIX)/lib
 datadir     ?= $(PREFIX)/share
 includedir  ?= $(PREFIX)/include
+mandir      ?= $(datadir)/man
+completions ?= $(datadir)/bash-completion/completions
+INSTALL     ?= install
 CFLAGS      ?= -O2 -g
 FLAVOUR     ?= normal
 Q           := $(if $(V),,@)
@@ -57,13 +60,18 @@ PLUGIN_SRC  := $(wildcard plugins/*/*.c)
 PLUGINS     := $(PLUGIN_SRC:%.c=$(B)/%.so)
 BAD_SRC     := $(wildcard tests/plugins/*.c)
 BAD_PLUGINS := $(BAD_SRC:%.c=$(B)/%.so)
+OLD_SRC     := $(wildcard tests/abi/*/*.c)
+OLD_PLUGINS := $(OLD_SRC:%.c=$(B)/%.so)
 UNIT_SRC    := $(wildcard tests/unit/test_*.c)
 UNIT_BIN    := $(UNIT_SRC:%.c=$(B)/%)
+NUMERIC     := $(addprefix build/normal/tests/unit/test_,golden gradients facts)
 SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql)
 CSS_SRC     := $(wildcard core/answer/*.css)
+SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
-.PHONY: all deps test check build unit cli-test check-layers check-headers check-exports clean help install uninstall dist
-.PHONY: flavour-tests FORCE
+.PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
+.PHONY: flavour-tests install-test bench test-speed FORCE
+.PHONY: slow-test
 
 all: lab
 
@@ -91,12 +99,15 @@ $(B)/gen/sql.h: $(SQL_SRC) tests/embed.sh
 $(B)/gen/css.h: $(CSS_SRC) tests/embed.sh
 	$(Q)mkdir -p $(@D); sh tests/embed.sh $(CSS_SRC) > $@
 
+$(B)/gen/skeleton.h: $(SKELETONS) tests/embed.sh
+	$(Q)mkdir -p $(@D); sh tests/embed.sh $(SKELETONS) > $@
+
 # Wall time and commit belong to provenance, so they are read at run time or here, never typed.
 $(B)/gen/build.h: FORCE
 	$(Q)mkdir -p $(@D); sh tests/build_info.sh '$(CC)' '$(subst ','\'',$(CFLAGS) $(filter-out -D% -I%,$(OUR_CFLAGS)))' > $@.new; \
 	 cmp -s $@.new $@ 2>/dev/null && rm $@.new || mv $@.new $@
 
-GEN := $(B)/gen/sql.h $(B)/gen/css.h $(B)/gen/build.h
+GEN := $(B)/gen/sql.h $(B)/gen/css.h $(B)/gen/skeleton.h $(B)/gen/build.h
 
 $(B)/core/nn/kern.%.o: core/nn/kern.c $(B)/flags
 	$(call say,CC,$@)
@@ -119,22 +130,26 @@ $(B)/plugins/%.so: plugins/%.c $(B)/flags
 	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) -O3 $(filter-out -Icore,$(OUR_CFLAGS)) -Icore/abi -fPIC -MMD -MP -MF $(@:.so=.d) -shared \
 	 $(OUR_LDFLAGS) $(PLUGIN_DEFS) $(LDFLAGS) -o $@ $< -lm
 $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
-	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(filter-out -Icore,$(OUR_CFLAGS)) -Icore/abi -fPIC -MMD -MP -MF $(@:.so=.d) -shared -o $@ $< -lm
+	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(filter-out -Icore,$(OUR_CFLAGS)) -Icore/abi -fPIC -MMD -MP -MF $(@:.so=.d) -shared -o $@ $< -lm $(FIXTURE_LIBS)
+# Plugins of earlier ABIs, each with the headers of its time.
+$(B)/tests/abi/%.so: tests/abi/%.c $(B)/flags
+	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(filter-out -Icore,$(OUR_CFLAGS)) -I$(<D) -fPIC -MMD -MP -MF $(@:.so=.d) -shared -o $@ $< -lm
+$(B)/tests/plugins/bad_library.so: FIXTURE_LIBS := -Wl,--no-as-needed -lmd
 
 lab: $(B)/lab $(PLUGINS)
 	$(Q)if [ $(FLAVOUR) = normal ]; then ln -sf $(B)/lab lab; fi
 
 # ---- tests ----
-$(B)/tests/unit/%: tests/unit/%.c $(B)/liblab.a
+$(B)/tests/%: tests/%.c $(B)/liblab.a
 	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(OUR_CFLAGS) -Itests -DTEST_BUILD='"$(B)"' -MMD -MP -MF $@.d -o $@ $< $(B)/liblab.a \
 	 $(OUR_LDFLAGS) $(LDFLAGS) -lcmocka $(LIBS)
 
-build: lab $(BAD_PLUGINS) $(UNIT_BIN)
+build: lab $(BAD_PLUGINS) $(OLD_PLUGINS) $(UNIT_BIN)
 
 unit: build
 	$(Q)sh tests/run_unit.sh $(UNIT_BIN)
 
-cli-test: lab $(BAD_PLUGINS)
+cli-test: lab $(BAD_PLUGINS) $(OLD_PLUGINS)
 	$(Q)sh tests/run_cli.sh $(wildcard tests/cli/*.test)
 
 check-layers:
@@ -144,11 +159,72 @@ check-headers: $(GEN)
 check-exports: lab
 	$(Q)sh tests/check_exports.sh $(PLUGINS)
 
+check-plugins: lab
+	$(Q)$(B)/lab check --only-failed $(PLUGINS)
+
 ## make test        every fast test, in float and in double (also: make check)
 check: test
-test: check-layers check-headers check-exports unit cli-test flavour-tests
+test: check-layers check-headers check-exports check-plugins unit cli-test install-test flavour-tests
 flavour-tests: unit cli-test
-	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit
+	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit check-plugins
+	$(Q)for isa in generic avx2; do [ $$isa = generic ] || grep -qw $$isa /proc/cpuinfo || continue; \
+	 echo "numerics with LAB_SIMD=$$isa"; LAB_SIMD=$$isa sh tests/run_unit.sh $(NUMERIC) $(NUMERIC:build/normal/%=build/double/%) || exit 1; done
+
+## make bench       time a training step of three models against its matrix products
+bench: lab
+	$(Q)./lab bench
+
+## make test-speed  time and memory of long sequences and of a worker; minutes, and wants a quiet machine
+test-speed: lab $(B)/tests/bench/test_speed
+	$(Q)OPENBLAS_NUM_THREADS=1 $(B)/tests/bench/test_speed
+
+# ---- installing ----
+VERSION     := $(shell sed -n 's/.*LAB_VERSION "\(.*\)"/\1/p' core/exp/env.h)
+ABI         := $(shell sed -n 's/^\#define LAB_ABI_MAJOR \([0-9]*\)u.*/\1/p' core/abi/lab_plugin.h).$(shell \
+                       sed -n 's/^\#define LAB_ABI_MINOR \([0-9]*\)u.*/\1/p' core/abi/lab_plugin.h)
+D           := $(DESTDIR)
+QUERIES     := $(wildcard results/queries/*.sql)
+EXPERIMENTS := $(wildcard experiments/*.ini)
+# Every installed file, once: install puts it there, uninstall takes it away.
+INSTALLED    = $(bindir)/lab $(PLUGINS:$(B)/plugins/%=$(libdir)/lab/plugins/%) $(includedir)/lab/lab_plugin.h $(includedir)/lab/lab_task.h \
+               $(libdir)/pkgconfig/lab-plugin.pc $(mandir)/man1/lab.1 $(completions)/lab \
+               $(QUERIES:results/%=$(datadir)/lab/%) $(EXPERIMENTS:%=$(datadir)/lab/%)
+
+$(B)/lab.1: $(B)/lab tests/make_man.sh
+	$(call say,MAN,$@)
+	$(Q)sh tests/make_man.sh $(B)/lab > $@
+
+$(B)/lab-plugin.pc: core/abi/lab-plugin.pc.in FORCE
+	$(Q)mkdir -p $(@D); sed -e 's|@PREFIX@|$(PREFIX)|; s|@INCLUDEDIR@|$(includedir)/lab|; s|@PLUGINDIR@|$(libdir)/lab/plugins|' \
+	 -e 's|@ABI@|$(ABI)|; s|@VERSION@|$(VERSION)|' $< > $@
+
+## make install     to PREFIX (/usr/local), under DESTDIR when that is set; make uninstall takes the same files away
+install: lab $(B)/lab.1 $(B)/lab-plugin.pc
+	$(Q)$(INSTALL) -d $(addprefix $(D),$(sort $(dir $(INSTALLED))))
+	$(Q)$(INSTALL) -m 755 $(B)/lab $(D)$(bindir)/lab
+	$(Q)for p in $(PLUGINS:$(B)/plugins/%=%); do $(INSTALL) -m 755 $(B)/plugins/$$p $(D)$(libdir)/lab/plugins/$$p || exit 1; done
+	$(Q)$(INSTALL) -m 644 core/abi/lab_plugin.h core/abi/lab_task.h $(D)$(includedir)/lab
+	$(Q)$(INSTALL) -m 644 $(B)/lab-plugin.pc $(D)$(libdir)/pkgconfig
+	$(Q)$(INSTALL) -m 644 $(B)/lab.1 $(D)$(mandir)/man1
+	$(Q)$(INSTALL) -m 644 core/cli/completion.bash $(D)$(completions)/lab
+	$(Q)$(INSTALL) -m 644 $(QUERIES) $(D)$(datadir)/lab/queries
+	$(Q)$(INSTALL) -m 644 $(EXPERIMENTS) $(D)$(datadir)/lab/experiments
+
+uninstall:
+	$(Q)rm -f $(addprefix $(D),$(INSTALLED))
+	$(Q)for d in $(addprefix $(D),$(datadir)/lab/queries $(datadir)/lab/experiments $(datadir)/lab $(libdir)/lab/plugins/encoders \
+	 $(libdir)/lab/plugins/tasks $(libdir)/lab/plugins $(libdir)/lab $(includedir)/lab); do rmdir $$d 2>/dev/null || true; done
+
+install-test: lab $(B)/lab.1
+	$(Q)MAKE='$(MAKE)' CC='$(CC)' PREFIX='$(PREFIX)' sh tests/install.sh
+
+## make dist        lab-VERSION.tar.gz, the source as of the last commit
+dist:
+	$(Q)git archive --prefix=lab-$(VERSION)/ -o lab-$(VERSION).tar.gz HEAD && echo lab-$(VERSION).tar.gz
+
+## make slow-test   the tasks of the literature, 10000 examples for each task and length
+slow-test: build
+	$(Q)LAB_TEST_EXAMPLES=10000 $(B)/tests/unit/test_field_tasks
 
 ## make clean       remove what was built
 clean:

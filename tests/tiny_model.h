@@ -11,7 +11,7 @@
 #include "nn/model.h"
 #include "every_hook.h"
 
-#define TINY_OPTIONS 4
+#define TINY_OPTIONS 8
 struct tiny_spec {
     const char *encoder, *option[TINY_OPTIONS];      /* "key=value", of the encoder */
     struct model_options model;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "answer/fetch.h"
 #include "answer/plot.h"
+#include "answer/ranges.h"
 #include "answer/results.h"
 #include "base/mem.h"
 #include "css.h"
@@ -395,6 +396,21 @@ static int over_tasks(struct report *r)
     return 0;
 }
 
+/* Long ranges of lengths, and what the file's [paper] section holds the experiment against. */
+static int ranges(struct report *r)
+{
+    struct str text = { 0 };
+    int rc = ranges_write(r->study->store, r->study->ini_sha256, &text, r->study->err);
+    if (rc == 0 && text.len) {
+        str_add(r->out, "<section aria-labelledby=\"ranges\"><h2 id=\"ranges\">Ranges of lengths</h2>\n<pre class=\"wide\" role=\"region\" tabindex=\"0\" aria-labelledby=\"ranges\">");
+        exact(r, str_text(&text));
+        str_add(r->out, "</pre></section>\n");
+    }
+    r->out->failed |= text.failed;
+    str_free(&text);
+    return rc;
+}
+
 /* ---- tables straight from the database ---- */
 
 static int cost(struct report *r)
@@ -484,7 +500,7 @@ static int body(struct report *r)
     if (answer(r) != 0) return -1;
     completeness(r);
     for (int i = 0; i < r->compare.n_panel; i++) if (write_panel(r, &r->compare.panel[i], i) != 0) return -1;
-    if (over_tasks(r) != 0 || cost(r) != 0 || never_trained(r) != 0) return -1;
+    if (over_tasks(r) != 0 || ranges(r) != 0 || cost(r) != 0 || never_trained(r) != 0) return -1;
     str_add(r->out, how_to_read);
     experiment(r);
     if (environment(r) != 0) return -1;

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "answer/ranges.h"
 #include "answer/stats.h"
 #include "answer/study.h"
 #include "answer/table.h"
@@ -255,6 +256,7 @@ static int write_screen(struct page *a, struct str *out)
     str_printf(out, "%s%s%s\n", a->study->name, *a->study->question ? ": " : "", a->study->question);
     for (int panel = 0; panel < (int)a->study->n_panel; panel++)
         if (write_panel(a, panel, out) != 0) return -1;
+    if (ranges_write(a->study->store, a->study->ini_sha256, out, a->study->err) != 0) return -1;
     write_key(a, out);
     study_write_failures(a->study, out);
     write_next(a, out);

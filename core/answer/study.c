@@ -12,7 +12,7 @@ enum { FAILURES_SHOWN = 10 };
 /* ---- loading ---- */
 
 static const char sweep_sql[] =
-    "SELECT sweep_id, name, question, ini_path, ini_text FROM sweep WHERE ?1 = '' OR ini_sha256 = ?1 ORDER BY sweep_id DESC LIMIT 1";
+    "SELECT sweep_id, name, question, ini_sha256, ini_text FROM sweep WHERE ?1 = '' OR ini_sha256 = ?1 ORDER BY sweep_id DESC LIMIT 1";
 
 /* The attempt is the one that the view `runs` shows. Code is what both sides of a comparison must share: not the CPU. */
 static const char run_sql[] =
@@ -129,7 +129,7 @@ static int keep_point(void *ctx, int n, const struct store_value *v)
 static int keep_sweep(void *ctx, int n, const struct store_value *v)
 {
     struct study *s = ctx;
-    char **const text[] = { &s->name, &s->question, &s->ini_path, &s->ini_text };
+    char **const text[] = { &s->name, &s->question, &s->ini_sha256, &s->ini_text };
     (void)n;
     snprintf(s->id, sizeof s->id, "%lld", (long long)v[0].integer);
     for (int i = 0; i < 4; i++) if (!(*text[i] = copy_value(&v[1 + i], s->err))) return s->failed = 1;
@@ -168,7 +168,7 @@ void study_release(struct study *s)
         for (int field = 0; field < STUDY_N_TEXT; field++) free(s->run[i].text[field]);
     for (size_t i = 0; i < s->n_data; i++) free(s->data[i]);
     free(s->run), free(s->arm), free(s->panel), free(s->point), free(s->data), free(s->sample);
-    free(s->name), free(s->question), free(s->ini_path), free(s->ini_text);
+    free(s->name), free(s->question), free(s->ini_sha256), free(s->ini_text);
     *s = (struct study){ 0 };
 }
 

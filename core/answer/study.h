@@ -32,7 +32,7 @@ struct study_point {
 struct study {
     struct store *store;
     char id[24];                     /* the sweep's in the database */
-    char *name, *question, *ini_path, *ini_text;
+    char *name, *question, *ini_sha256, *ini_text;
     struct study_run *run;     size_t n_run, cap_run;
     struct study_arm *arm;     size_t n_arm, cap_arm;
     struct study_panel *panel; size_t n_panel, cap_panel;

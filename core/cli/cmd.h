@@ -68,5 +68,8 @@ int cmd_query(const struct cmd *, int, char **);
 int cmd_list(const struct cmd *, int, char **);
 int cmd_info(const struct cmd *, int, char **);
 int cmd_sample(const struct cmd *, int, char **);
+int cmd_bench(const struct cmd *, int, char **);
+int cmd_check(const struct cmd *, int, char **);
+int cmd_new(const struct cmd *, int, char **);
 int cmd_work(const struct cmd *, int, char **);
 #endif

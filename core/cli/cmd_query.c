@@ -73,8 +73,10 @@ static int library_read(struct library *lib, const char *db, struct lab_err *err
     char program[4096] = "";
     int rc = add_folder_from(lib, db, "queries", err);
     if (rc == 0) rc = add_folder(lib, "results/queries", err);
-    if (rc == 0 && readlink("/proc/self/exe", program, sizeof program - 1) > 0)      /* build/<flavour>/lab */
+    if (rc == 0 && readlink("/proc/self/exe", program, sizeof program - 1) > 0) {    /* build/<flavour>/lab, or bin/lab */
         rc = add_folder_from(lib, program, "../../results/queries", err);
+        if (rc == 0) rc = add_folder_from(lib, program, "../share/lab/queries", err);
+    }
     if (rc == 0) rc = add_folder(lib, LAB_DATA_DIR "/queries", err);
     if (lib->n) qsort(lib->item, lib->n, sizeof *lib->item, by_name);
     return rc;

@@ -58,6 +58,7 @@ static int allocate(struct sampler *s, struct lab_err *err)
         s->example.target = arena_take(&s->arena, tape * sizeof(int32_t));
         s->example.weight = arena_take(&s->arena, tape * sizeof(float));
         s->example.pos = arena_take(&s->arena, tape * sizeof(int32_t));
+        s->example.counted = arena_take(&s->arena, tape);
     }
     return 0;
 }
@@ -86,7 +87,7 @@ static int task_init(struct sampler *s, const struct wish *wish, struct lab_err 
 static int draw(struct sampler *s, const struct wish *wish, int64_t n, struct lab_err *err)
 {
     struct lab_example *e = &s->example;
-    for (int t = 0; t < s->tape; t++) e->weight[t] = 1, e->pos[t] = t;
+    for (int t = 0; t < s->tape; t++) e->weight[t] = 1, e->pos[t] = t, e->counted[t] = 1;
     e->prompt = e->slice = 0;
     return s->task->sample(s->self, (uint64_t)wish->seed, wish->split, n, (int)wish->length, e, err);
 }

@@ -18,6 +18,9 @@ static const struct cmd command[] = {
     { "list", "", "list encoders and tasks, and where they come from", "lab list", cmd_list, 0 },
     { "info", "NAME", "describe an encoder or a task and its options", "lab info rope", cmd_info, 0 },
     { "sample", "TASK", "print examples, the very ones that training sees", "lab sample reverse --length 8 -n 5 --seed 0", cmd_sample, 0 },
+    { "bench", "[FILE.ini]", "time a training step against its matrix products", "lab bench experiments/extrapolate.ini", cmd_bench, 0 },
+    { "new", "encoder|task NAME", "write a plugin to start from: it builds, passes the check and trains", "lab new encoder nearby", cmd_new, 0 },
+    { "check", "FILE.so|NAME ...", "judge plugins: does each keep the promises of the plugin header?", "lab check plugins/encoders/rope.so", cmd_check, 0 },
     { "work", "", "a worker: one job on standard input", "", cmd_work, 1 },
 };
 enum { N_COMMAND = sizeof command / sizeof *command };

@@ -41,10 +41,11 @@ static int work_init(struct work *w, struct lab_err *err)
         w->example.target = arena_take(&w->arena, tape * sizeof(int32_t));
         w->example.weight = arena_take(&w->arena, tape * sizeof(float));
         w->example.pos = arena_take(&w->arena, tape * sizeof(int32_t));
+        w->example.counted = arena_take(&w->arena, tape);
         w->row = arena_take(&w->arena, (size_t)w->vocab_in * sizeof *w->row);
         w->count = arena_take(&w->arena, rows * (size_t)w->vocab_out * FOLDS * sizeof *w->count);
     }
-    for (int t = 0; t < w->tape; t++) w->example.weight[t] = 1, w->example.pos[t] = t;
+    for (int t = 0; t < w->tape; t++) w->example.weight[t] = 1, w->example.pos[t] = t, w->example.counted[t] = 1;
     return 0;
 }
 

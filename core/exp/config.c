@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/str.h"
+#include "nn/attn.h"
 
 const struct lab_option config_model_table[] = {
     LAB_INT(struct model_options, d_model, "64", 1, 65536, "width of the residual stream; a multiple of heads"),
@@ -22,6 +23,11 @@ const struct lab_option config_model_table[] = {
     LAB_OPTIONS_END };
 const struct lab_option config_train_table[] = {
     OPTION_RANGE_ROW(struct train_options, length, "8", 1, 1000000, "of the training sequences; a range is drawn anew each step"),
+    LAB_ENUM(struct train_options, length_law, "uniform", "uniform|reverse_exponential|growing",
+             "of a range: equally likely, in proportion to tau^length, or the longest growing from the shortest on"),
+    LAB_ENUM(struct train_options, per, "batch", "batch|example", "draw one length for all sequences of a step, or pad each to the longest"),
+    LAB_REAL(struct train_options, tau, "0.9", 1e-3, 1e3, "of length_law = reverse_exponential"),
+    LAB_INT(struct train_options, grow_every, "100", 1, 100000000, "steps until the longest grows by one, with length_law = growing"),
     LAB_INT(struct train_options, steps, "2000", 1, 100000000, "optimiser steps"),
     LAB_INT(struct train_options, batch, "64", 1, 1000000, "sequences a step"),
     LAB_REAL(struct train_options, lr, "1e-3", 0, 100, "learning rate"),
@@ -31,16 +37,25 @@ const struct lab_option config_train_table[] = {
     LAB_REAL(struct train_options, weight_decay, "0", 0, 10, "AdamW's, on matrices; not on biases and norms"),
     LAB_REAL(struct train_options, clip, "0", 0, 1e9, "largest norm of the gradient; 0: no clipping"),
     LAB_INT(struct train_options, warmup, "0", 0, 100000000, "steps over which the learning rate rises"),
-    LAB_ENUM(struct train_options, schedule, "constant", "constant|cosine", "of the learning rate after the warm-up"),
+    LAB_ENUM(struct train_options, schedule, "constant", "constant|cosine|linear", "of the learning rate after the warm-up; the last two fall to 0"),
     LAB_INT(struct train_options, log_every, "10", 1, 100000000, "steps to a point of the loss curve (its mean over them)"),
     LAB_OPTIONS_END };
 const struct lab_option config_eval_table[] = {
     OPTION_LIST_ROW(struct eval_options, lengths, NULL, 1, 1000000, "to evaluate at; without it the longest training length"),
     LAB_INT(struct eval_options, sequences, "1000", 1, 100000000, "at the end, for each length"),
+    LAB_INT(struct eval_options, free_sequences, "100", 0, 100000000,
+            "of those, how many a causal model also continues alone from the prompt, if the task has one"),
     LAB_INT(struct eval_options, every, "250", 0, 100000000, "steps between evaluations during training; 0: none"),
     LAB_INT(struct eval_options, every_sequences, "200", 1, 100000000, "of those, for each length"),
     LAB_INT(struct eval_options, seed, "1", 0, 2147483647, "of the evaluation data, one set for all runs"),
     LAB_OPTIONS_END };
+const struct lab_option config_limits_table[] = {
+    LAB_REAL(struct limits_options, checkpoint, "60", 0, 1e9, "seconds between checkpoints; 0: only when stopped by a signal"),
+    LAB_INT(struct limits_options, memory, "4096", 0, 1000000000, "MB of address space of a run; 0: no limit"),
+    LAB_REAL(struct limits_options, time, "0", 0, 1e9, "seconds that a run may take at a stretch; 0: no limit"),
+    LAB_OPTIONS_END };
+
+enum { STEP_TOKENS = 1 << 27 };      /* of a batch: its examples alone are two gigabytes; indices have 32 bits */
 
 /* ---- where entries go ---- */
 
@@ -117,9 +132,9 @@ static int set_plugin_option(const struct build *b, const struct conf_entry *e, 
 
 static int unknown_section(const struct build *b, const struct conf_entry *e)
 {
-    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", NULL };
+    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", "positions", "limits", "paper", NULL };
     const char *near = str_nearest(e->section, known);
-    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, encoder.NAME, task.NAME",
+    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, positions, limits, paper, encoder.NAME, task.NAME",
                      e->section, near ? ": did you mean [" : "", near ? near : "", near ? "]?" : "");
 }
 
@@ -132,6 +147,8 @@ static int place(const struct build *b, const struct conf_entry *e)
     if (!strcmp(e->section, "model")) return set(b, e, config_model_table, &b->c->model);
     if (!strcmp(e->section, "train")) return set(b, e, config_train_table, &b->c->train);
     if (!strcmp(e->section, "eval")) return set(b, e, config_eval_table, &b->c->eval);
+    if (!strcmp(e->section, "limits")) return set(b, e, config_limits_table, &b->c->limits);
+    if (!strcmp(e->section, "positions")) return set(b, e, config_positions_table, &b->c->positions);
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) if (!strcmp(e->section, elsewhere[i])) return 0;
     return unknown_section(b, e);
 }
@@ -219,10 +236,11 @@ static int init_task(const struct build *b)
     c->task_info = (struct lab_task_info){ .size = sizeof c->task_info };
     if (c->task->init(c->task_self, &c->task_info, &why) != 0) return conf_fail(find(b, "run", "task"), b->err, "task %s: %s", c->task->name, why.msg);
     c->task_ready = 1;
+    if (c->task_info.max_slice < 1) c->task_info.max_slice = 1;      /* a task without slices has one */
     const struct lab_task_info *i = &c->task_info;
-    if (i->vocab_in < 1 || i->vocab_out < 1 || i->min_len < 1 || i->max_len < i->min_len)
-        return conf_fail(find(b, "run", "task"), b->err, "task %s describes itself with vocabularies %d, %d and lengths %d..%d: the plugin is at fault",
-                         c->task->name, (int)i->vocab_in, (int)i->vocab_out, (int)i->min_len, (int)i->max_len);
+    if (i->vocab_in < 1 || i->vocab_out < 1 || i->min_len < 1 || i->max_len < i->min_len || i->max_slice < 1)
+        return conf_fail(find(b, "run", "task"), b->err, "task %s describes itself with vocabularies %d, %d, lengths %d..%d and %d slices: the plugin is at fault",
+                         c->task->name, (int)i->vocab_in, (int)i->vocab_out, (int)i->min_len, (int)i->max_len, (int)i->max_slice);
     return 0;
 }
 
@@ -235,25 +253,65 @@ static int check_lengths(const struct build *b)
     return 0;
 }
 
-static int longest_tape(const struct run_config *c, int lo, int hi)
+/* Raises *longest to the longest tape of these lengths. */
+static int measure_tapes(const struct build *b, int lo, int hi, int *longest)
 {
-    int longest = 0;
-    for (int length = lo; length <= hi; length++) if (config_tape(c, length) > longest) longest = config_tape(c, length);
-    return longest;
+    for (int length = lo; length <= hi; length++) {
+        int T = config_tape(b->c, length);
+        if (T < 1 || T > STEP_TOKENS)
+            return conf_fail(find(b, "run", "task"), b->err, "task %s: an example of length %d has %d tokens, expected 1..%d: the plugin is at fault",
+                             b->c->task->name, length, T, STEP_TOKENS);
+        if (T > *longest) *longest = T;
+    }
+    return 0;
 }
 
-static void fill_dims(struct run_config *c)
+static int fill_dims(const struct build *b)
 {
+    struct run_config *c = b->c;
     const struct model_options *m = &c->model;
     c->dims = (struct lab_dims){ .size = sizeof c->dims, .n_layer = m->layers, .n_head = m->heads, .d_model = m->d_model,
-                                 .d_head = m->d_model / m->heads, .causal = m->causal,
-                                 .train_len = longest_tape(c, c->train.length.lo, c->train.length.hi) };
+                                 .d_head = m->d_model / m->heads, .causal = m->causal };
+    if (measure_tapes(b, c->train.length.lo, c->train.length.hi, &c->dims.train_len) != 0) return -1;
     c->dims.max_len = c->dims.train_len;
-    for (int i = 0; i < c->eval.lengths.n; i++) {
-        int T = config_tape(c, c->eval.lengths.v[i]);
-        if (T > c->dims.max_len) c->dims.max_len = T;
-    }
-    c->dims.max_pos = c->dims.max_len;
+    for (int i = 0; i < c->eval.lengths.n; i++)
+        if (measure_tapes(b, c->eval.lengths.v[i], c->eval.lengths.v[i], &c->dims.max_len) != 0) return -1;
+    c->dims.max_pos = c->task_info.max_pos > c->dims.max_len ? c->task_info.max_pos : c->dims.max_len;
+    if (c->positions.source != POSITIONS_SEQUENTIAL && c->positions.max > c->dims.max_pos) c->dims.max_pos = c->positions.max;
+    if ((int64_t)c->train.batch * c->dims.train_len > STEP_TOKENS)
+        return conf_fail(blame(b, "train", "batch", "task"), b->err, "train.batch = %d sequences of %d tokens are more than a step takes "
+                         "(the limit is %d tokens); lower train.batch or train.length", (int)c->train.batch, (int)c->dims.train_len, STEP_TOKENS);
+    return 0;
+}
+
+/* Is parameter i fit for use?  name: of those before it. */
+static int judge_param(const struct build *b, int i, const struct lab_param *p, const char *const *name, struct lab_err *why)
+{
+    if (i == ATTN_PARAMS) return lab_fail(why, "more than %d parameters", ATTN_PARAMS);
+    if (!p->name || !str_is_name(p->name)) return lab_fail(why, "parameter %d has no name of 1 to 63 of a-z, 0-9 and _", i);
+    if (p->ndim < 1 || p->ndim > 4) return lab_fail(why, "parameter %s has %d dimensions, expected 1 to 4", p->name, (int)p->ndim);
+    for (int k = 0; k < p->ndim; k++)
+        if (p->dim[k] < 1) return lab_fail(why, "parameter %s has a dimension of %d", p->name, (int)p->dim[k]);
+    if (p->init == LAB_INIT_CUSTOM && !b->c->encoder->param_init) return lab_fail(why, "parameter %s wants param_init, which is missing", p->name);
+    for (int k = 0; k < i; k++) if (!strcmp(name[k], p->name)) return lab_fail(why, "two parameters are named %s", p->name);
+    return 0;
+}
+
+/* The source must have room for the longest sequence it is asked for, and a task that writes its own ids leaves it nothing to do. */
+static int check_positions(const struct build *b)
+{
+    const struct run_config *c = b->c;
+    const struct positions_options *o = &c->positions;
+    int longest = o->eval ? c->dims.max_len : c->dims.train_len;
+    if (o->source == POSITIONS_SEQUENTIAL) return 0;
+    if (c->task->flags & LAB_TASK_POSITIONS)
+        return conf_fail(blame(b, "positions", "source", "task"), b->err,
+                         "task %s gives its own position ids; leave positions.source at sequential", c->task->name);
+    if (o->max < longest)
+        return conf_fail(blame(b, "positions", "max", "task"), b->err,
+                         "positions.max = %d has no room for sequences of %d positions: set positions.max = %d or more%s", (int)o->max, longest,
+                         longest, longest > c->dims.train_len ? ", or positions.eval = no" : "");
+    return 0;
 }
 
 /* An encoder's parameters: well-formed, of different names, and of one shape however long the evaluation is. */
@@ -261,25 +319,19 @@ static int check_params(const struct build *b)
 {
     const struct run_config *c = b->c;
     const struct lab_encoder *e = c->encoder;
+    const char *name[ATTN_PARAMS];
     struct lab_dims longer = c->dims;
-    const char *name[64];
-    longer.max_len = longer.max_pos = c->dims.max_len * 2;
-    for (int i = 0; e->param; i++) {
+    struct lab_err why;
+    longer.max_len = c->dims.max_len * 2;
+    longer.max_pos = c->dims.max_pos * 2;
+    for (int i = 0, more = 1; e->param && more; i++) {
         struct lab_param p = { 0 }, q = { 0 };
-        int more = e->param(c->encoder_self, &c->dims, i, &p);
-        if (more != e->param(c->encoder_self, &longer, i, &q) || p.ndim != q.ndim || memcmp(p.dim, q.dim, sizeof p.dim))
-            return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: parameter %d depends on the evaluation lengths: the plugin is at fault", e->name, i);
-        if (!more) return 0;
-        if (!p.name || !str_is_name(p.name) || p.ndim < 1 || p.ndim > 4 || i == 64)
-            return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: parameter %d has a bad name or number of dimensions (%d): the plugin is at fault",
-                             e->name, i, (int)p.ndim);
-        for (int k = 0; k < p.ndim; k++)
-            if (p.dim[k] < 1) return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: parameter %s has a dimension of %d: the plugin is at fault", e->name, p.name, (int)p.dim[k]);
-        if (p.init == LAB_INIT_CUSTOM && !e->param_init)
-            return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: parameter %s wants param_init, which is missing: the plugin is at fault", e->name, p.name);
-        for (int k = 0; k < i; k++)
-            if (!strcmp(name[k], p.name)) return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: two parameters are named %s: the plugin is at fault", e->name, p.name);
-        name[i] = p.name;
+        more = e->param(c->encoder_self, &c->dims, i, &p);
+        int same = more == e->param(c->encoder_self, &longer, i, &q) && p.ndim == q.ndim && !memcmp(p.dim, q.dim, sizeof p.dim);
+        if (!same) lab_fail(&why, "parameter %d depends on the evaluation lengths", i);
+        if (!same || (more && judge_param(b, i, &p, name, &why) != 0))
+            return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: %s: the plugin is at fault", e->name, why.msg);
+        if (more) name[i] = p.name;
     }
     return 0;
 }
@@ -288,7 +340,7 @@ static int init_encoder(const struct build *b)
 {
     struct lab_err why;
     struct run_config *c = b->c;
-    fill_dims(c);
+    if (fill_dims(b) != 0 || check_positions(b) != 0) return -1;
     if (c->encoder->init && c->encoder->init(c->encoder_self, &c->dims, &why) != 0)
         return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: %s", c->encoder->name, why.msg);
     c->encoder_ready = 1;
@@ -340,17 +392,21 @@ static int identify(struct run_config *c, struct lab_err *err)
     str_add(&json, "},\"model\":");
     size_t model = json.len;
     options_json(&json, config_model_table, &c->model, NULL);
-    str_addn(&part, json.text + model, json.len - model);
+    if (c->positions.source != POSITIONS_SEQUENTIAL) {               /* only then, so that older keys stay what they were */
+        str_add(&json, ",\"positions\":");
+        options_json(&json, config_positions_table, &c->positions, NULL);
+    }
+    str_addn(&part, str_text(&json) + model, json.len - model);
     str_printf(&json, ",\"seed\":%lld,\"task\":", (long long)c->seed);
     size_t task = json.len;
     str_printf(&json, "{\"name\":\"%s\",\"options\":", c->task->name);
     options_json(&json, c->task->options, c->task_self, NULL);
     str_printf(&json, ",\"version\":%d}", (int)c->task_info.version);
-    hash_bytes(json.text ? json.text + task : "", json.len - task, c->task_key);
+    hash_bytes(str_text(&json) + task, json.len - task, c->task_key);
     str_add(&json, ",\"train\":");
     size_t train = json.len;
     options_json(&json, config_train_table, &c->train, "log_every");
-    str_addn(&part, json.text + train, json.len - train);
+    str_addn(&part, str_text(&json) + train, json.len - train);
     str_add(&json, "}");
     hash_text(&json, c->key);
     hash_text(&part, c->variant);
@@ -358,6 +414,8 @@ static int identify(struct run_config *c, struct lab_err *err)
     section_settings(&settings, "model", config_model_table, &c->model);
     section_settings(&settings, "train", config_train_table, &c->train);
     section_settings(&settings, "eval", config_eval_table, &c->eval);
+    section_settings(&settings, "limits", config_limits_table, &c->limits);
+    section_settings(&settings, "positions", config_positions_table, &c->positions);
     snprintf(section, sizeof section, "encoder.%.63s", c->encoder->name);
     section_settings(&settings, section, c->encoder->options, c->encoder_self);
     snprintf(section, sizeof section, "task.%.63s", c->task->name);
@@ -376,7 +434,8 @@ int config_build(struct run_config *c, const struct conf_entry *entry, size_t n,
     struct build b = { c, entry, n, registry, err };
     *c = (struct run_config){ .seed = 0 };
     if (option_defaults(config_model_table, &c->model, NULL, err) != 0 || option_defaults(config_train_table, &c->train, NULL, err) != 0 ||
-        option_defaults(config_eval_table, &c->eval, NULL, err) != 0 || choose_both(&b) != 0 || set_seed(&b) != 0) goto fail;
+        option_defaults(config_eval_table, &c->eval, NULL, err) != 0 || option_defaults(config_limits_table, &c->limits, NULL, err) != 0 ||
+        option_defaults(config_positions_table, &c->positions, NULL, err) != 0 || choose_both(&b) != 0 || set_seed(&b) != 0) goto fail;
     for (size_t i = 0; i < n; i++) if (place(&b, &entry[i]) != 0) goto fail;
     if (check_given(&b, c->encoder->options, "encoder", c->encoder->name) != 0 || check_given(&b, c->task->options, "task", c->task->name) != 0 ||
         init_task(&b) != 0 || check_lengths(&b) != 0 || check_model(&b) != 0 || init_encoder(&b) != 0 || identify(c, err) != 0) goto fail;
@@ -398,6 +457,11 @@ void config_free(struct run_config *c)
 }
 
 int config_tape(const struct run_config *c, int length) { return c->task->tape ? c->task->tape(c->task_self, length) : length; }
+
+int config_continues(const struct run_config *c)
+{
+    return c->model.causal && (c->task->flags & LAB_TASK_CAUSAL) && c->task_info.vocab_out <= c->task_info.vocab_in;
+}
 
 void config_model_setup(const struct run_config *c, struct model_setup *out)
 {

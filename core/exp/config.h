@@ -1,37 +1,52 @@
 /* config -- the complete, typed configuration of one run, and its identity.
  *
  * run_key is the SHA-256 of the canonical JSON: every effective option of the model,
- * the training, the task (with its version) and the encoder, sorted, floats in their
- * shortest exact spelling.  [eval] and [experiment] are not in it: they do not change
- * what is trained.
+ * the training, the task (with its version), the encoder and the positions (unless they are
+ * sequential), sorted, floats in their shortest exact spelling.  [eval], [limits] and
+ * [experiment] are not in it: they do not change what is trained.
  */
 #ifndef LAB_EXP_CONFIG_H
 #define LAB_EXP_CONFIG_H
 #include "abi/lab_task.h"
 #include "exp/conf.h"
+#include "exp/positions.h"
 #include "host/option.h"
 #include "host/plugin.h"
 #include "nn/model.h"
 #include "nn/optim.h"
 
+enum { LENGTH_UNIFORM, LENGTH_REVERSE_EXPONENTIAL, LENGTH_GROWING };
+enum { LENGTH_PER_BATCH, LENGTH_PER_EXAMPLE };
+
 struct train_options {
     struct option_range length;      /* drawn anew each step when lo < hi */
+    int32_t length_law, per;         /* LENGTH_... */
+    double  tau;
+    int32_t grow_every;
     int32_t steps, batch;
     double  lr, beta1, beta2, eps, weight_decay, clip;
-    int32_t warmup, schedule;        /* OPTIM_CONSTANT, OPTIM_COSINE */
+    int32_t warmup, schedule;        /* OPTIM_CONSTANT, OPTIM_COSINE, OPTIM_LINEAR */
     int32_t log_every;               /* steps a point of the loss curve averages over; not in run_key */
 };
 struct eval_options {                /* none of it is in run_key */
     struct option_list lengths;
     int32_t sequences;               /* of the final evaluation, per length */
+    int32_t free_sequences;          /* of these, continued by a causal model alone; 0 = none */
     int32_t every;                   /* steps between evaluations during training; 0 = none */
     int32_t every_sequences;         /* of those, per length */
     int32_t seed;                    /* of the evaluation data, one set for all runs */
 };
+struct limits_options {              /* of one worker process; none of it is in run_key */
+    double  checkpoint;              /* seconds between checkpoints; 0 = only when stopped */
+    int32_t memory;                  /* MB of address space; 0 = no limit */
+    double  time;                    /* seconds; 0 = no limit */
+};
 struct run_config {
-    struct model_options model;
-    struct train_options train;
-    struct eval_options  eval;
+    struct model_options  model;
+    struct train_options  train;
+    struct eval_options   eval;
+    struct positions_options positions;
+    struct limits_options limits;
     int64_t seed;                    /* 0 .. 2^31-1 */
     const struct lab_encoder *encoder; void *encoder_self; int encoder_ready;  /* ready: init done, fini owed */
     const struct lab_task *task;       void *task_self;    int task_ready;
@@ -45,10 +60,10 @@ struct run_config {
     char *settings;                  /* the run as text, "[section]\nkey = value\n": config_build gives the same run back */
 };
 
-/* The tables of the host's sections, for `lab info` and for --help. */
-extern const struct lab_option config_model_table[], config_train_table[], config_eval_table[];
+/* The tables of the host's sections, for `lab info` and for --help; that of [positions] stands in positions.h. */
+extern const struct lab_option config_model_table[], config_train_table[], config_eval_table[], config_limits_table[];
 
-/* One run from its entries: sections run (encoder, task, seed), model, train, eval, encoder.NAME, task.NAME.
+/* One run from its entries: sections run (encoder, task, seed), model, train, eval, positions, limits, encoder.NAME, task.NAME.
  * Sections of encoders and tasks that this run does not use are checked and otherwise ignored.
  * Validates everything and calls both init functions.  On failure nothing is left to free. */
 int  config_build(struct run_config *, const struct conf_entry *entry, size_t n, const struct registry *, struct lab_err *err);
@@ -56,6 +71,8 @@ void config_free(struct run_config *);
 
 /* Tokens on the tape for an example of this length. */
 int  config_tape(const struct run_config *, int length);
+/* Can the model of this run continue a prompt alone: does it predict the token after the last that it read? */
+int  config_continues(const struct run_config *);
 /* What the model of this run needs; batch sizes for training and evaluation. */
 void config_model_setup(const struct run_config *, struct model_setup *out);
 #endif

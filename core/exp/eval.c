@@ -1,13 +1,16 @@
 /* eval -- see eval.h. */
 #include "exp/eval.h"
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const split_name[] = { "train", "valid", "test" };
 
+struct slice { int64_t n, exact, tokens, right; };
 struct tally {                       /* of one length */
-    int64_t exact, tokens, right;
-    double loss;                     /* nat, summed over tokens */
+    int64_t exact, tokens, right, trained;
+    double loss;                     /* nat, summed over the trained targets */
     int64_t *scored, *correct;       /* [T] by position */
+    struct slice *slice;             /* [max_slice] */
     int32_t *guess;                  /* [T] of one sequence */
 };
 
@@ -18,81 +21,143 @@ static int32_t best(const lab_real *logits, int V)
     return at;
 }
 
-static void count(struct tally *t, const struct model *m, const struct data *d, int length)
+static int32_t guess_at(const struct model *m, const struct data *d, int i, int t)
 {
-    const struct model_batch *b = &d->batch;
-    const struct lab_task *task = d->config->task;
-    for (int i = 0; i < b->B; i++) {
-        const int32_t *target = b->target + (size_t)i * b->T;
-        int all = 1;
-        for (int p = 0; p < b->T; p++) {
-            t->guess[p] = best(m->logits + ((size_t)i * b->T + p) * m->setup.vocab_out, m->setup.vocab_out);
-            if (target[p] < 0) continue;
-            int right = t->guess[p] == target[p];
-            t->scored[p]++, t->tokens++;
-            t->correct[p] += right, t->right += right;
-            all &= right;
-        }
-        if (task->score) {
-            struct lab_example e = { .in = d->token + (size_t)i * b->T, .target = d->target + (size_t)i * b->T,
-                                     .weight = d->weight + (size_t)i * b->T, .slice = d->slice[i] };
-            all = task->score(d->config->task_self, length, &e, t->guess);
-        }
-        t->exact += all;
-    }
+    return best(m->logits + ((size_t)i * d->batch.T + t) * m->setup.vocab_out, m->setup.vocab_out);
 }
 
-int eval_emit(const struct record_sink *sink, struct hash *result, const struct record *r)
+static void count_one(struct tally *t, const struct model *m, const struct data *d, int i)
+{
+    const struct lab_task *task = d->config->task;
+    size_t row = (size_t)i * d->batch.T;
+    const int32_t *target = d->target + row;
+    struct slice one = { 1, 1, 0, 0 };
+    for (int p = 0; p < d->batch.T; p++) {
+        t->guess[p] = guess_at(m, d, i, p);
+        t->trained += target[p] >= 0;
+        if (target[p] < 0 || !d->counted[row + p]) continue;
+        int right = t->guess[p] == target[p];
+        t->scored[p]++, one.tokens++;
+        t->correct[p] += right, one.right += right;
+        one.exact &= right;
+    }
+    if (task->score) {
+        struct lab_example e = { .in = d->token + row, .target = d->target + row, .weight = d->weight + row, .counted = d->counted + row,
+                                 .pos = d->pos + (size_t)i * d->batch.pos_stride, .prompt = d->prompt[i], .slice = d->slice[i] };
+        one.exact = task->score(d->config->task_self, d->length[i], &e, t->guess) == 1;
+    }
+    struct slice *slice = &t->slice[d->slice[i]];
+    slice->n++, slice->exact += one.exact, slice->tokens += one.tokens, slice->right += one.right;
+    t->exact += one.exact, t->tokens += one.tokens, t->right += one.right;
+}
+
+static void chain(char result[HASH_HEX], const struct record *r)
 {
     unsigned char frame[RECORD_FRAME_MAX];
-    if (result) hash_add(result, frame, record_encode(r, frame));
+    struct hash hash;
+    hash_init(&hash);
+    hash_add(&hash, result, strlen(result));
+    hash_add(&hash, frame, record_encode(r, frame));
+    hash_end(&hash, result);
+}
+
+int eval_emit(const struct record_sink *sink, char *result, const struct record *r)
+{
+    if (result) chain(result, r);
     return record_emit(sink, r);
 }
 
-static int report(const struct tally *t, int T, const struct eval_request *q, const char *data_sha256, const struct record_sink *sink, struct hash *result)
+/* Greedy decoding of a whole batch as a fixed point: write the guess behind every place the model answers at, until
+ * nothing changes.  Each pass settles at least one token more of each sequence, and all at once where the model is right;
+ * the end is what writing token by token gives, for in a causal model a guess depends on what stands before it alone. */
+static void continue_alone(struct model *m, struct data *d)
 {
-    struct record r = { .type = RECORD_EVAL, .step = q->step, .length = q->length, .n = q->sequences, .n_exact = t->exact,
-                        .n_tok = t->tokens, .n_tok_ok = t->right, .value = t->tokens ? t->loss / (double)t->tokens : 0 };
-    snprintf(r.split, sizeof r.split, "%s", split_name[q->split]);
+    const struct model_batch *b = &d->batch;
+    for (int pass = 0, changed = 1; changed && pass <= b->T; pass++) {
+        changed = 0;
+        model_forward(m, b, 0, 0);
+        for (int i = 0; i < b->B; i++) {
+            int32_t *token = d->token + (size_t)i * b->T, *target = d->target + (size_t)i * b->T;
+            for (int t = d->prompt[i] > 0 ? d->prompt[i] - 1 : b->T; t + 1 < b->T; t++) {
+                if (target[t] < 0) continue;
+                int32_t guess = guess_at(m, d, i, t);
+                changed |= token[t + 1] != guess;
+                token[t + 1] = guess;
+            }
+        }
+    }
+}
+
+static const char *split_of(const struct eval_request *q) { return q->free_running ? "free" : split_name[q->split]; }
+
+static struct record record_of(const struct eval_request *q, enum record_type type)
+{
+    struct record r = { .type = type, .step = q->step, .length = q->length };
+    snprintf(r.split, sizeof r.split, "%s", split_of(q));
+    return r;
+}
+
+static int report_slices(const struct tally *t, int n, const struct eval_request *q, const struct record_sink *sink, char *result)
+{
+    for (int i = 0; i < n; i++) {
+        const struct slice *s = &t->slice[i];
+        if (!s->n || !s->tokens) continue;
+        struct record r = record_of(q, RECORD_EVAL_SLICE);
+        r.position = i, r.n = s->n, r.n_exact = s->exact, r.n_tok = s->tokens, r.n_tok_ok = s->right;
+        if (eval_emit(sink, result, &r) != 0) return -1;
+    }
+    return 0;
+}
+
+static int report(const struct tally *t, int T, int slices, const struct eval_request *q, const char *data_sha256, const struct record_sink *sink,
+                  char result[HASH_HEX])
+{
+    struct record r = record_of(q, RECORD_EVAL);
+    r.n = q->sequences, r.n_exact = t->exact, r.n_tok = t->tokens, r.n_tok_ok = t->right;
+    r.value = t->trained ? t->loss / (double)t->trained : 0;
     snprintf(r.sha256, sizeof r.sha256, "%s", data_sha256);
     if (eval_emit(sink, result, &r) != 0) return -1;
+    if (slices > 1 && report_slices(t, slices, q, sink, result) != 0) return -1;
     for (int p = 0; p < T && q->by_position; p++) {
         if (!t->scored[p]) continue;
-        struct record at = { .type = RECORD_EVAL_POSITION, .step = q->step, .length = q->length, .position = p, .n_tok = t->scored[p], .n_tok_ok = t->correct[p] };
-        snprintf(at.split, sizeof at.split, "%s", split_name[q->split]);
+        struct record at = record_of(q, RECORD_EVAL_POSITION);
+        at.position = p, at.n_tok = t->scored[p], at.n_tok_ok = t->correct[p];
         if (eval_emit(sink, result, &at) != 0) return -1;
     }
     return 0;
 }
 
-int eval_run(struct model *m, struct data *d, const struct eval_request *q, const struct record_sink *sink, struct hash *result,
+int eval_run(struct model *m, struct data *d, const struct eval_request *q, const struct record_sink *sink, char *result,
              const volatile sig_atomic_t *stop, struct lab_err *err)
 {
-    int T = config_tape(d->config, q->length), rc = -1;
+    int T = config_tape(d->config, q->length), slices = d->config->task_info.max_slice, rc = -1;
     int most = m->setup.infer_tokens / T > 0 ? m->setup.infer_tokens / T : 1;
     struct tally t = { 0 };
     struct hash data_hash;
     char hex[HASH_HEX];
     t.scored = mem_alloc((size_t)T * sizeof *t.scored, err);
     t.correct = mem_alloc((size_t)T * sizeof *t.correct, err);
+    t.slice = mem_alloc((size_t)slices * sizeof *t.slice, err);
     t.guess = mem_alloc((size_t)T * sizeof *t.guess, err);
-    if (!t.scored || !t.correct || !t.guess) goto out;
+    if (!t.scored || !t.correct || !t.slice || !t.guess) goto out;
     hash_init(&data_hash);
     for (int64_t first = 0; first < q->sequences; first += most) {
         int n = (int)(q->sequences - first < most ? q->sequences - first : most);
-        int64_t before = t.tokens;
+        int64_t before = t.trained;
         if (data_eval(d, q->split, q->length, first, n, &data_hash, err) != 0) goto out;
         d->batch.weight = NULL;      /* losses are compared per token, whatever the task weighs in training */
-        model_forward(m, &d->batch, 0, 0);
-        count(&t, m, d, q->length);
-        t.loss += model_loss(m, &d->batch) * (double)(t.tokens - before);
+        if (q->free_running) continue_alone(m, d);
+        else model_forward(m, &d->batch, 0, 0);
+        for (int i = 0; i < n; i++) count_one(&t, m, d, i);
+        t.loss += model_loss(m, &d->batch) * (double)(t.trained - before);
         if (stop && *stop) { rc = 1; goto out; }
     }
     hash_end(&data_hash, hex);
-    rc = report(&t, T, q, hex, sink, result) != 0;
+    rc = report(&t, T, slices, q, hex, sink, result) != 0;
 out:
     free(t.scored);
     free(t.correct);
+    free(t.slice);
     free(t.guess);
     return rc;
 }

@@ -1,4 +1,8 @@
-/* eval -- how well a model does at one length: exact counts, by sequence, by token, by position. */
+/* eval -- how well a model does at one length: exact counts, by sequence, by token, by position, by slice.
+ *
+ * Teacher-forced, where every token before is the right one; or free-running (split "free", on the data of the test):
+ * from the prompt on, the model reads what it wrote itself, its likeliest token each time.
+ */
 #ifndef LAB_EXP_EVAL_H
 #define LAB_EXP_EVAL_H
 #include <signal.h>
@@ -9,10 +13,12 @@ struct eval_request {
     int split, length;
     int64_t sequences, step;
     int by_position;                 /* EVAL_POSITION records too */
+    int free_running;
 };
-/* Evaluates without dropout and emits EVAL (then EVAL_POSITION).  1: the sink refused or *stop was set. */
-int eval_run(struct model *, struct data *, const struct eval_request *, const struct record_sink *, struct hash *result,
+/* Evaluates without dropout and emits EVAL (then EVAL_SLICE, EVAL_POSITION).  1: the sink refused or *stop was set. */
+int eval_run(struct model *, struct data *, const struct eval_request *, const struct record_sink *, char *result,
              const volatile sig_atomic_t *stop, struct lab_err *err);
-/* Emits a record and adds it to the hash of the results. */
-int eval_emit(const struct record_sink *, struct hash *result, const struct record *);
+/* Emits a record and chains it to the hash of the results so far (HASH_HEX bytes, "" at the start; may be NULL):
+ * new = SHA-256(old, frame), so that the hash can be kept in a checkpoint as it stands. */
+int eval_emit(const struct record_sink *, char *result, const struct record *);
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/rng.h"
 #include "nn/gemm.h"
+#include "nn/times.h"
 
 typedef lab_real real;
 enum { TILE = KERN_TILE,
@@ -25,6 +26,9 @@ static const struct lab_host host = { .size = sizeof host, .log = host_log, .gem
 static int min(int a, int b) { return a < b ? a : b; }
 static int general(const struct attn *a) { return a->encoder->logits || a->encoder->value; }
 
+static size_t bias_sets(const struct attn *a) { return a->encoder->flags & LAB_E_LAYER_INVARIANT ? 1 : (size_t)a->layers; }
+static size_t tile_elements(const struct attn *a) { return (size_t)a->H * TILE * TILE; }
+
 /* Sequences handled together: as many as stay in cache; all of them where nothing is copied or kept by sequence. */
 static int chunk_size(const struct attn *a, int B, int T)
 {
@@ -40,7 +44,7 @@ struct lab_call attn_call(const struct attn *a, const struct model_batch *batch,
     struct lab_call c = {
         .size = sizeof c, .layer = layer, .B = count, .H = a->H, .Tq = batch->T, .Tk = batch->T, .dh = a->dh, .d = a->d,
         .causal = a->causal, .train = train, .pos_q = pos, .pos_k = pos, .stride_q = batch->pos_stride, .stride_k = batch->pos_stride,
-        .key_ok = batch->key_ok ? batch->key_ok + (size_t)first * batch->T : NULL, .scale = (real)(1 / sqrt(a->dh)),
+        .key_ok = batch->key_ok ? batch->key_ok + (size_t)first * batch->T : NULL, .scale = a->scale,
         .p = a->param[layer < 0 ? 0 : layer], .save = a->hook_save[hook], .scratch = a->hook_scratch, .host = &host };
     c.seed = (uint64_t)lab_rng_u32(&r) << 32 | lab_rng_u32(&r);
     return c;
@@ -56,7 +60,7 @@ static void grow(size_t *most, size_t (*size)(const void *, const struct lab_cal
 
 void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int longest, int train)
 {
-    size_t save[5] = { 0 }, scratch = 0, tile = (size_t)a->H * TILE * TILE * sizeof(real), copy = 0, state = 0, square = 0;
+    size_t save[5] = { 0 }, scratch = 0, tile = tile_elements(a) * sizeof(real), copy = 0, state = 0, square = 0;
     for (int T = 1; T <= longest; T++) {             /* hooks may ask for any size at any length: look at each */
         int B = min(batch, tokens / T > 0 ? tokens / T : 1), chunk = chunk_size(a, B, T);
         struct model_batch b = { .B = chunk, .T = T, .pos_stride = T };
@@ -78,8 +82,9 @@ void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int l
     a->tile = arena_take(arena, kern_attn_scratch(a->dh) * sizeof(real));
     if (a->encoder->bias) {
         size_t whole = general(a) ? (size_t)a->H * longest * longest * sizeof(real) : tile;
-        a->bias = arena_take(arena, whole), a->bias_t = arena_take(arena, tile);
-        if (train) a->dbias = arena_take(arena, whole), a->dbias_t = arena_take(arena, tile);
+        a->bias = arena_take(arena, whole), a->bias_t = arena_take(arena, bias_sets(a) * tile);
+        if (train) a->dbias = arena_take(arena, whole), a->dbias_t = arena_take(arena, bias_sets(a) * tile);
+        a->bias_ready = arena_take(arena, bias_sets(a));
     }
     a->max = arena_take(arena, state * sizeof(real));
     a->sum = arena_take(arena, state * sizeof(real));
@@ -139,7 +144,7 @@ static void turn(const struct pass *p)
     struct lab_call c = attn_call(a, p->batch, LAB_H_QK, p->first, p->count, p->layer, p->train, p->step);
     gather(a->q, qkv, 3 * a->d, p->count, a->H, T, a->dh);
     gather(a->k, qkv + a->d, 3 * a->d, p->count, a->H, T, a->dh);
-    a->encoder->qk(a->self, &c, a->q, a->k, a->q_out, a->k_out);
+    TIMED(TIMES_HOOKS, a->encoder->qk(a->self, &c, a->q, a->k, a->q_out, a->k_out));
 }
 
 static struct lab_call bias_call(const struct pass *p)
@@ -151,26 +156,56 @@ static struct lab_call bias_call(const struct pass *p)
     return c;
 }
 
+/* Is the bias one tile, the same for all sequences of the step?  Then it is computed once for all chunks, and so is its gradient. */
+static int shared_bias(const struct pass *p) { return p->batch->T <= TILE && p->batch->pos_stride == 0; }
+static size_t set_at(const struct pass *p)
+{
+    return shared_bias(p) && !(p->a->encoder->flags & LAB_E_LAYER_INVARIANT) ? (size_t)p->layer * tile_elements(p->a) : 0;
+}
+
 /* The hook's [H,tq,tk] into [H][key][query] rows of TILE, where the kernels want it; and back. */
 static void bias_tile(const struct pass *p)
 {
     struct attn *a = p->a;
     struct lab_call c = bias_call(p);
+    real *bias_t = a->bias_t + set_at(p);
+    unsigned char *ready = &a->bias_ready[set_at(p) / tile_elements(a)];
+    if (*ready) return;
+    *ready = (unsigned char)shared_bias(p);
     zero(a->bias, (size_t)a->H * p->tq * p->tk);
-    a->encoder->bias(a->self, &c, a->bias);
+    TIMED(TIMES_HOOKS, a->encoder->bias(a->self, &c, a->bias));
     for (int h = 0; h < a->H; h++)
         for (int i = 0; i < p->tq; i++)
-            for (int j = 0; j < p->tk; j++) a->bias_t[(h * TILE + j) * TILE + i] = a->bias[(h * p->tq + i) * p->tk + j];
+            for (int j = 0; j < p->tk; j++) bias_t[(h * TILE + j) * TILE + i] = a->bias[(h * p->tq + i) * p->tk + j];
 }
 static void bias_tile_bwd(const struct pass *p)
 {
     struct attn *a = p->a;
     struct lab_call c = bias_call(p);
+    const real *dbias_t = a->dbias_t + set_at(p);
     c.g = a->grad[p->layer];
     for (int h = 0; h < a->H; h++)
         for (int i = 0; i < p->tq; i++)
-            for (int j = 0; j < p->tk; j++) a->dbias[(h * p->tq + i) * p->tk + j] = a->dbias_t[(h * TILE + j) * TILE + i];
-    a->encoder->bias_bwd(a->self, &c, a->dbias);
+            for (int j = 0; j < p->tk; j++) a->dbias[(h * p->tq + i) * p->tk + j] = dbias_t[(h * TILE + j) * TILE + i];
+    TIMED(TIMES_HOOKS, a->encoder->bias_bwd(a->self, &c, a->dbias));
+}
+
+void attn_begin(struct attn *a)
+{
+    if (!a->encoder->bias) return;
+    memset(a->bias_ready, 0, bias_sets(a));
+    if (a->dbias_t) zero(a->dbias_t, bias_sets(a) * tile_elements(a));
+}
+
+void attn_end(struct attn *a, const struct model_batch *batch, uint32_t step)
+{
+    struct pass p = { .a = a, .batch = batch, .train = 1, .step = step, .tq = batch->T, .tk = batch->T };
+    if (!a->encoder->bias || !a->trained || general(a) || !shared_bias(&p)) return;
+    for (size_t set = 0; set < bias_sets(a); set++) {
+        p.layer = (int)set;
+        if (a->encoder->save_size) a->bias_ready[set] = 0, bias_tile(&p);        /* other layers have passed since: save it again */
+        bias_tile_bwd(&p);
+    }
 }
 
 /* Offsets of head h of sequence b (within the chunk) at row t, in the dense copies and in [B,T,3d]. */
@@ -185,9 +220,9 @@ static struct kern_attn head(const struct pass *p, int b, int h)
     int T = p->batch->T;
     struct kern_attn t = {
         .tq = p->tq, .tk = p->tk, .dh = a->dh, .v = p->qkv + qkv_at(p, b, h, p->j0) + 2 * a->d, .ldv = 3 * a->d,
-        .bias = a->encoder->bias ? a->bias_t + (long)h * TILE * TILE : NULL,
+        .bias = a->encoder->bias ? a->bias_t + set_at(p) + (long)h * TILE * TILE : NULL,
         .key_ok = p->batch->key_ok ? p->batch->key_ok + (long)(p->first + b) * T + p->j0 : NULL,
-        .shift = a->causal ? p->i0 - p->j0 : TILE, .scale = (real)(1 / sqrt(a->dh)), .scratch = a->tile };
+        .whole = p->tk == T, .shift = a->causal ? p->i0 - p->j0 : TILE, .scale = a->scale, .scratch = a->tile };
     if (a->encoder->qk) {
         t.q = a->q_out + dense_at(p, b, h, p->i0), t.k = a->k_out + dense_at(p, b, h, p->j0);
         t.ldq = t.ldk = a->dh;
@@ -197,7 +232,7 @@ static struct kern_attn head(const struct pass *p, int b, int h)
     }
     if (p->train && a->dropout > 0) {
         t.drop_ld = (uint32_t)(T + 3) / 4;
-        t.drop = (struct kern_dropout){ .seed = a->seed, .step = p->step, .place = 1 + 3 * (uint32_t)p->layer, .p = a->dropout };
+        t.drop = (struct kern_dropout){ .seed = a->seed, .step = p->step, .place = attn_place(p->layer, 0), .p = a->dropout };
         t.drop.block = (uint32_t)(((long)p->batch->first * a->H * T + lse_at(p, b, h, p->j0)) * t.drop_ld + p->i0 / 4);
     }
     return t;
@@ -262,7 +297,7 @@ static void tile_bwd(struct pass *p, real *dqkv, const real *dout, const real *o
     struct attn *a = p->a;
     int wanted = a->encoder->bias && a->trained;
     if (a->encoder->bias) bias_tile(p);
-    if (wanted) zero(a->dbias_t, (size_t)a->H * TILE * TILE);
+    if (wanted && !shared_bias(p)) zero(a->dbias_t, tile_elements(a));
     for (int b = 0; b < p->count; b++)
         for (int h = 0; h < a->H; h++) {
             struct kern_attn t = head(p, b, h);
@@ -272,10 +307,10 @@ static void tile_bwd(struct pass *p, real *dqkv, const real *dout, const real *o
             real *dk = dense ? a->dk_out + dense_at(p, b, h, p->j0) : dqkv + qkv_at(p, b, h, p->j0) + a->d;
             real *dv = dqkv + qkv_at(p, b, h, p->j0) + 2 * a->d;
             long o = out_at(p, b, h, p->i0);
-            a->kern->attn_bwd(dq, dk, dv, wanted ? a->dbias_t + (long)h * TILE * TILE : NULL, out + o, dout + o, a->d,
+            a->kern->attn_bwd(dq, dk, dv, wanted ? a->dbias_t + set_at(p) + (long)h * TILE * TILE : NULL, out + o, dout + o, a->d,
                               lse + lse_at(p, b, h, p->i0), &t);
         }
-    if (wanted) bias_tile_bwd(p);
+    if (wanted && !shared_bias(p)) bias_tile_bwd(p);
 }
 
 /* dq_out, dk_out through the qk hook into dqkv. */
@@ -288,7 +323,7 @@ static void turn_bwd(const struct pass *p, real *dqkv)
     c.g = a->grad[p->layer];
     zero(a->dq, n);
     zero(a->dk, n);
-    a->encoder->qk_bwd(a->self, &c, a->q, a->k, a->dq_out, a->dk_out, a->dq, a->dk);
+    TIMED(TIMES_HOOKS, a->encoder->qk_bwd(a->self, &c, a->q, a->k, a->dq_out, a->dk_out, a->dq, a->dk));
     dqkv += (long)p->first * T * 3 * a->d;
     scatter(dqkv, a->dq, 3 * a->d, p->count, a->H, T, a->dh);
     scatter(dqkv + a->d, a->dk, 3 * a->d, p->count, a->H, T, a->dh);
@@ -332,7 +367,7 @@ static void drop_att(const struct pass *p, real *att)
     const struct attn *a = p->a;
     size_t each = (size_t)a->H * p->batch->T * p->batch->T;
     for (int b = 0; b < p->count && p->train && a->dropout > 0; b++) {
-        struct kern_dropout o = { .seed = a->seed, .step = p->step, .place = 1 + 3 * (uint32_t)p->layer, .p = a->dropout,
+        struct kern_dropout o = { .seed = a->seed, .step = p->step, .place = attn_place(p->layer, 0), .p = a->dropout,
                                   .block = (uint32_t)((p->batch->first + p->first + b) * ((each + 3) / 4)) };
         a->kern->dropout(att + b * each, &o, each);
     }
@@ -358,11 +393,11 @@ static void general_weights(struct pass *p)
     if (a->encoder->bias) {
         struct lab_call one = bias_call(p);
         zero(a->bias, a->H * square);
-        a->encoder->bias(a->self, &one, a->bias);
+        TIMED(TIMES_HOOKS, a->encoder->bias(a->self, &one, a->bias));
         for (int b = 0; b < p->count; b++)
             for (size_t i = 0; i < a->H * square; i++) a->att[b * a->H * square + i] += a->bias[i];
     }
-    if (a->encoder->logits) a->encoder->logits(a->self, &c, a->q_out, a->k_out, a->s, a->att);
+    if (a->encoder->logits) TIMED(TIMES_HOOKS, a->encoder->logits(a->self, &c, a->q_out, a->k_out, a->s, a->att));
     mask_logits(p);
     a->kern->softmax_rows(a->att, heads * T, T, T);
 }
@@ -377,7 +412,7 @@ static void general_fwd(struct attn *a, real *out, const real *qkv, const struct
         drop_att(&p, a->att);
         for (int h = 0; h < p.count * a->H; h++)
             gemm(0, 0, T, a->dh, T, 1, a->att + (long)h * T * T, T, a->v + (long)h * T * a->dh, a->dh, 0, a->o + (long)h * T * a->dh, a->dh);
-        if (a->encoder->value) a->encoder->value(a->self, &c, a->att, a->o);
+        if (a->encoder->value) TIMED(TIMES_HOOKS, a->encoder->value(a->self, &c, a->att, a->o));
         scatter(out + (long)p.first * T * a->d, a->o, a->d, p.count, a->H, T, a->dh);
     }
 }
@@ -399,7 +434,7 @@ static void general_bwd(struct attn *a, real *dqkv, const real *dout, const real
         drop_att(&p, dropped);
         if (a->encoder->value && a->encoder->save_size) {    /* other layers have passed since: save it again; dv is still free */
             v.g = NULL;
-            a->encoder->value(a->self, &v, dropped, a->dv);
+            TIMED(TIMES_HOOKS, a->encoder->value(a->self, &v, dropped, a->dv));
             v.g = a->grad[layer];
         }
         gather(a->o, dout + (long)p.first * T * a->d, a->d, p.count, a->H, T, a->dh);            /* o holds dO from here on */
@@ -408,7 +443,7 @@ static void general_bwd(struct attn *a, real *dqkv, const real *dout, const real
             gemm(0, 1, T, T, a->dh, 1, dO, a->dh, a->v + (long)h * T * a->dh, a->dh, 0, a->datt + h * square, T);
             gemm(1, 0, T, a->dh, T, 1, dropped + h * square, T, dO, a->dh, 0, a->dv + (long)h * T * a->dh, a->dh);
         }
-        if (a->encoder->value) a->encoder->value_bwd(a->self, &v, dropped, a->o, a->datt);
+        if (a->encoder->value) TIMED(TIMES_HOOKS, a->encoder->value_bwd(a->self, &v, dropped, a->o, a->datt));
         drop_att(&p, a->datt);
         a->kern->softmax_rows_bwd(a->datt, a->att, heads * T, T, T);                             /* datt holds dlogits from here on */
         if (a->encoder->bias && a->trained) {
@@ -417,12 +452,13 @@ static void general_bwd(struct attn *a, real *dqkv, const real *dout, const real
             zero(a->dbias, a->H * square);
             for (int b = 0; b < p.count; b++)
                 for (size_t i = 0; i < a->H * square; i++) a->dbias[i] += a->datt[b * a->H * square + i];
-            a->encoder->bias_bwd(a->self, &one, a->dbias);
+            TIMED(TIMES_HOOKS, a->encoder->bias_bwd(a->self, &one, a->dbias));
         }
         zero(a->dq_out, n);
         zero(a->dk_out, n);
         memcpy(a->dlogits, a->datt, heads * square * sizeof(real));                              /* ds: the logits' own share, then the hook's */
-        if (a->encoder->logits) a->encoder->logits_bwd(a->self, &c, a->q_out, a->k_out, a->s, a->datt, a->dq_out, a->dk_out, a->dlogits);
+        if (a->encoder->logits)
+            TIMED(TIMES_HOOKS, a->encoder->logits_bwd(a->self, &c, a->q_out, a->k_out, a->s, a->datt, a->dq_out, a->dk_out, a->dlogits));
         for (int h = 0; h < heads; h++) {
             long at = (long)h * T * a->dh;
             gemm(0, 0, T, a->dh, T, c.scale, a->dlogits + h * square, T, a->k_out + at, a->dh, 1, a->dq_out + at, a->dh);

@@ -13,6 +13,10 @@
 
 enum { ATTN_PARAMS = 16 };           /* parameters of an encoder, at most */
 
+/* Dropout's places in the model: the embedding, then three to a layer: 0 attention weights, 1 attention's output, 2 feed-forward's. */
+enum { ATTN_PLACE_EMBED = 0 };
+static inline uint32_t attn_place(int layer, int site) { return 1 + 3 * (uint32_t)layer + (uint32_t)site; }
+
 struct attn {
     const struct kern *kern;
     const struct lab_encoder *encoder;
@@ -25,7 +29,10 @@ struct attn {
     lab_real *(*grad)[ATTN_PARAMS];              /* [layers], NULL where frozen */
     /* workspace, for a few sequences at a time */
     lab_real *q, *k, *q_out, *k_out, *dq, *dk, *dq_out, *dk_out;     /* [chunk,H,T,dh] */
-    lab_real *bias, *bias_t, *dbias, *dbias_t;   /* [H, tile, tile] as the hook sees it, and transposed */
+    lab_real scale;                              /* 1/sqrt(dh) */
+    lab_real *bias, *dbias;                      /* [H, tile, tile] as the hook sees it */
+    lab_real *bias_t, *dbias_t;                  /* [sets, H, tile, tile] transposed; one set serves all layers where they agree */
+    unsigned char *bias_ready;                   /* [sets] computed since attn_begin, and good for all sequences */
     lab_real *max, *sum, *acc;                   /* running softmax of a row of tiles: [chunk,H,tile(,dh)] */
     lab_real *s, *logits, *att, *datt, *o;       /* general path: [chunk,H,T,T]; o [chunk,H,T,dh] */
     lab_real *v, *dv, *dlogits;                  /* general path */
@@ -35,6 +42,11 @@ struct attn {
 
 /* Takes the workspace from the arena for every batch with B <= batch, B*T <= tokens and T <= longest. */
 void attn_plan(struct attn *, struct arena *, int batch, int tokens, int longest, int train);
+
+/* Before the first forward of a step (or of an evaluation batch): weights and positions may have changed. */
+void attn_begin(struct attn *);
+/* After the last backward of a step: hands on the gradient of biases that were shared by its sequences.  batch: any part of the step's. */
+void attn_end(struct attn *, const struct model_batch *batch, uint32_t step);
 
 /* out [B,T,d] from qkv [B,T,3d] (queries, keys, values; biases added).  lse [B,H,T] is kept for the backward; NULL: none follows. */
 void attn_fwd(struct attn *, lab_real *out, lab_real *lse, const lab_real *qkv, const struct model_batch *, int layer, int train, uint32_t step);

@@ -16,6 +16,8 @@ void gemm(int ta, int tb, int m, int n, int k, lab_real alpha, const lab_real *a
 #endif
 }
 
+void gemm_one_thread(void) { openblas_set_num_threads(1); }
+
 const char *gemm_library(void)
 {
     static char text[128];

@@ -7,6 +7,9 @@
 void gemm(int ta, int tb, int m, int n, int k, lab_real alpha, const lab_real *a, int lda,
           const lab_real *b, int ldb, lab_real beta, lab_real *c, int ldc);
 
+/* Workers are told by their environment; a command that multiplies in its own process calls this first. */
+void gemm_one_thread(void);
+
 /* The library's version and the kernels it chose for this CPU, e.g. "OpenBLAS 0.3.21 Zen". */
 const char *gemm_library(void);
 #endif

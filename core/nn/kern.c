@@ -1,5 +1,5 @@
 /* kern -- see kern.h.  Compiled once for each instruction set with -DKERN_ISA=name; nothing here
- * chooses at run time.  Vectors are GCC's; exp and erf come from libmvec (four ulp or better).
+ * chooses at run time.  Vectors are GCC's; exp, erf and log come from libmvec (four ulp or better).
  *
  * W lanes to a vector.  Where a second, half as wide vector pays (AVX-512 on short rows), the same
  * code is made for both by including it through a macro over the vector's type.
@@ -54,7 +54,7 @@ INLINE real lane_sum(vec x)
     return u.lane[0];
 }
 
-/* ---- exp and erf of a vector ---- */
+/* ---- exp, erf and log of a vector ---- */
 
 #if defined(__x86_64__)
 #define MVEC(letter, lanes, f) PASTE(PASTE(_ZGV, letter), PASTE(N, PASTE(lanes, PASTE(v_, f))))
@@ -64,32 +64,40 @@ INLINE real lane_sum(vec x)
 #define LANES_16 2
 #define EXP exp
 #define ERF erf
+#define LOG log
 #else
 #define LANES_64 16
 #define LANES_32 8
 #define LANES_16 4
 #define EXP expf
 #define ERF erff
+#define LOG logf
 #endif
 #if VB == 64
 #define VEC_EXP MVEC(e, LANES_64, EXP)
 #define VEC_ERF MVEC(e, LANES_64, ERF)
+#define VEC_LOG MVEC(e, LANES_64, LOG)
 hvec MVEC(d, LANES_32, EXP)(hvec);
 INLINE hvec raw_exp_h(hvec x) { return MVEC(d, LANES_32, EXP)(x); }
 #elif VB == 32
 #define VEC_EXP MVEC(d, LANES_32, EXP)
 #define VEC_ERF MVEC(d, LANES_32, ERF)
+#define VEC_LOG MVEC(d, LANES_32, LOG)
 #else
 #define VEC_EXP MVEC(b, LANES_16, EXP)
 #define VEC_ERF MVEC(b, LANES_16, ERF)
+#define VEC_LOG MVEC(b, LANES_16, LOG)
 #endif
 vec VEC_EXP(vec);
 vec VEC_ERF(vec);
+vec VEC_LOG(vec);
 INLINE vec raw_exp_v(vec x) { return VEC_EXP(x); }
 INLINE vec vec_erf(vec x) { return VEC_ERF(x); }
+INLINE vec vec_log(vec x) { return VEC_LOG(x); }
 #else
 INLINE vec raw_exp_v(vec x) { for (int i = 0; i < W; i++) x[i] = (real)exp(x[i]); return x; }
 INLINE vec vec_erf(vec x) { for (int i = 0; i < W; i++) x[i] = (real)erf(x[i]); return x; }
+INLINE vec vec_log(vec x) { for (int i = 0; i < W; i++) x[i] = (real)log(x[i]); return x; }
 #endif
 
 #define EXP_LOW ((real)-87)          /* exp below this is nothing: exactly 0 here, and never a slow denormal */
@@ -203,38 +211,61 @@ static void dropout(real *x, const struct kern_dropout *o, size_t n) { dropout_r
 
 #define NORM_EPS ((real)1e-5)
 
+/* One row of nv whole vectors, held in registers: nv is a constant wherever this is inlined. */
+INLINE void norm_row(int nv, real *out, real *xhat, real *rstd, real *sum, const real *x, const real *y, const real *bias,
+                     const real *w, const real *b, int type)
+{
+    vec r[16], s1 = { 0 }, s2 = { 0 }, mean = { 0 };
+    _Pragma("GCC unroll 16") for (int u = 0; u < nv; u++) {
+        r[u] = load(x + u * W);
+        if (y) r[u] += load(y + u * W) + load(bias + u * W);
+        if (sum) store(sum + u * W, r[u]);
+        s1 += r[u];
+    }
+    if (type == KERN_LAYERNORM) mean += lane_sum(s1) / (real)(nv * W);
+    _Pragma("GCC unroll 16") for (int u = 0; u < nv; u++) { r[u] -= mean; s2 += r[u] * r[u]; }
+    real inverse = 1 / (real)sqrt(lane_sum(s2) / (real)(nv * W) + NORM_EPS);
+    if (rstd) *rstd = inverse;
+    _Pragma("GCC unroll 16") for (int u = 0; u < nv; u++) {
+        vec h = r[u] * inverse, o = h * load(w + u * W);
+        if (xhat) store(xhat + u * W, h);
+        store(out + u * W, type == KERN_LAYERNORM ? o + load(b + u * W) : o);
+    }
+}
+
+/* The same for any d, over memory. */
+static void norm_row_any(real *out, real *xhat, real *rstd, real *sum, const real *x, const real *y, const real *bias,
+                         const real *w, const real *b, int type, int d)
+{
+    real *r = sum ? sum : xhat ? xhat : out, total = 0, square = 0, mean = 0;
+    for (int c = 0; c < d; c++) total += r[c] = y ? x[c] + y[c] + bias[c] : x[c];
+    if (type == KERN_LAYERNORM) mean = total / (real)d;
+    for (int c = 0; c < d; c++) square += (r[c] - mean) * (r[c] - mean);
+    real inverse = 1 / (real)sqrt(square / (real)d + NORM_EPS);
+    if (rstd) *rstd = inverse;
+    for (int c = 0; c < d; c++) {
+        real h = (r[c] - mean) * inverse;
+        if (xhat) xhat[c] = h;
+        out[c] = type == KERN_LAYERNORM ? h * w[c] + b[c] : h * w[c];
+    }
+}
+
 static void norm_fwd(real *out, real *xhat, real *rstd, real *sum, const real *x, const real *y, const real *bias,
                      const real *w, const real *b, int type, int n, int d)
 {
-    real own[16384 / sizeof(real)];                  /* r of one row when the caller keeps neither r nor xhat */
-    for (int i = 0; i < n; i++, x += d, y = y ? y + d : y, out += d) {
-        real *r = sum ? sum + (size_t)i * d : d <= (int)(sizeof own / sizeof *own) ? own : out;
-        vec s1 = { 0 }, s2 = { 0 };
-        real total = 0, square = 0, mean = 0;
-        int c = 0;
-        if (y) for (; c + W <= d; c += W) {
-            vec v = load(x + c) + load(y + c) + load(bias + c);
-            store(r + c, v);
-            s1 += v;
-        } else for (; c + W <= d; c += W) {
-            vec v = load(x + c);
-            store(r + c, v);
-            s1 += v;
-        }
-        total = lane_sum(s1);
-        for (; c < d; c++) total += r[c] = y ? x[c] + y[c] + bias[c] : x[c];
-        if (type == KERN_LAYERNORM) mean = total / d;
-        vec vmean = (vec){ 0 } + mean;
-        for (c = 0; c + W <= d; c += W) { vec v = load(r + c) - vmean; s2 += v * v; }
-        square = lane_sum(s2);
-        for (; c < d; c++) square += (r[c] - mean) * (r[c] - mean);
-        real inverse = 1 / (real)sqrt(square / d + NORM_EPS);
-        if (rstd) rstd[i] = inverse;
-        real *h = xhat ? xhat + (size_t)i * d : out;
-        for (c = 0; c < d; c++) h[c] = (r[c] - mean) * inverse;
-        if (type == KERN_LAYERNORM) for (c = 0; c < d; c++) out[c] = h[c] * w[c] + b[c];
-        else for (c = 0; c < d; c++) out[c] = h[c] * w[c];
+#define ROW(nv) norm_row(nv, out, xhat, rstd, sum, x, y, bias, w, b, type)
+    for (int i = 0; i < n; i++) {
+        if (d == 4 * W) ROW(4);
+        else if (d == 8 * W) ROW(8);
+        else if (d == 16 * W) ROW(16);
+        else norm_row_any(out, xhat, rstd, sum, x, y, bias, w, b, type, d);
+        x += d, out += d;
+        if (y) y += d;
+        if (xhat) xhat += d;
+        if (rstd) rstd++;
+        if (sum) sum += d;
     }
+#undef ROW
 }
 
 /* out = xhat w + b, xhat = (r - mean) rstd:  dr = rstd (g - mean(g) - xhat mean(g xhat)) with g = dout w;
@@ -391,7 +422,8 @@ static void small_gemm(int m, int n, int k, const real *a, long am, long ak, con
 /* ---- transposing ---- */
 
 #if VB == 64 && !defined(LAB_REAL_DOUBLE)
-#define SWAP(S, ...) for (int i = 0; i < 16; i++) if (!(i & S)) {                                              \
+/* Blocks of S lanes off the diagonal change places between rows i and i + S of N: with S = N/2 ... 1 a transposition of N x N. */
+#define SWAP(N, S, ...) _Pragma("GCC unroll 16") for (int i = 0; i < N; i++) if (!(i & S)) {                  \
         vec a = r[i], b = r[i + S];                                                                           \
         r[i] = __builtin_shufflevector(a, b, __VA_ARGS__);                                                    \
         r[i + S] = __builtin_shufflevector(a, b, SWAP_HIGH_##S); }
@@ -399,33 +431,59 @@ static void small_gemm(int m, int n, int k, const real *a, long am, long ak, con
 #define SWAP_HIGH_4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
 #define SWAP_HIGH_2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
 #define SWAP_HIGH_1 1, 17, 3, 19, 5, 21, 7, 23, 9, 25, 11, 27, 13, 29, 15, 31
+#define SWAPS_BELOW_8(N)                                                                                      \
+    SWAP(N, 4, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27)                                      \
+    SWAP(N, 2, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)                                      \
+    SWAP(N, 1, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30)
 
-/* out [16 columns][16 rows] of x [16 rows][16 columns]: off-diagonal blocks of 8, 4, 2 and 1 change places. */
-INLINE void transpose_16(real *out, long ldo, const real *x, long ldx)
+INLINE void transpose_16x16(real *out, long ldo, const real *x, long ldx, real scale)
 {
     vec r[16];
-    _Pragma("GCC unroll 16") for (int i = 0; i < 16; i++) r[i] = load(x + i * ldx);
-    _Pragma("GCC unroll 16") SWAP(8, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
-    _Pragma("GCC unroll 16") SWAP(4, 0, 1, 2, 3, 16, 17, 18, 19, 8, 9, 10, 11, 24, 25, 26, 27)
-    _Pragma("GCC unroll 16") SWAP(2, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29)
-    _Pragma("GCC unroll 16") SWAP(1, 0, 16, 2, 18, 4, 20, 6, 22, 8, 24, 10, 26, 12, 28, 14, 30)
+    _Pragma("GCC unroll 16") for (int i = 0; i < 16; i++) r[i] = load(x + i * ldx) * scale;
+    SWAP(16, 8, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
+    SWAPS_BELOW_8(16)
     _Pragma("GCC unroll 16") for (int i = 0; i < 16; i++) store(out + i * ldo, r[i]);
+}
+/* 16 rows of 8 columns: rows i and i + 8 share a register, whose halves are transposed side by side. */
+INLINE void transpose_16x8(real *out, long ldo, const real *x, long ldx, real scale)
+{
+    vec r[8];
+    _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++)
+        r[i] = __builtin_shufflevector(*(const hvecu *)(x + i * ldx), *(const hvecu *)(x + (i + 8) * ldx),
+                                       0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) * scale;
+    SWAPS_BELOW_8(8)
+    _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) store(out + i * ldo, r[i]);
+}
+/* 8 rows of 16 columns: the halves become columns i and i + 8. */
+INLINE void transpose_8x16(real *out, long ldo, const real *x, long ldx, real scale)
+{
+    vec r[8];
+    _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) r[i] = load(x + i * ldx) * scale;
+    SWAPS_BELOW_8(8)
+    _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) {
+        *(hvecu *)(out + i * ldo) = __builtin_shufflevector(r[i], r[i], 0, 1, 2, 3, 4, 5, 6, 7);
+        *(hvecu *)(out + (i + 8) * ldo) = __builtin_shufflevector(r[i], r[i], 8, 9, 10, 11, 12, 13, 14, 15);
+    }
 }
 #endif
 
-/* out [cols][ldo] = x [rows][ldx] transposed */
-INLINE void transpose_plain(real *restrict out, long ldo, const real *restrict x, long ldx, int rows, int cols)
+/* out [cols][ldo] = scale * x [rows][ldx] transposed */
+INLINE void transpose_plain(real *restrict out, long ldo, const real *restrict x, long ldx, int rows, int cols, real scale)
 {
     int r = 0;
 #if VB == 64 && !defined(LAB_REAL_DOUBLE)
-    for (; r + 16 <= rows; r += 16) {
-        int c = 0;
-        for (; c + 16 <= cols; c += 16) transpose_16(out + c * ldo + r, ldo, x + r * ldx + c, ldx);
-        for (; c < cols; c++) for (int i = r; i < r + 16; i++) out[c * ldo + i] = x[i * ldx + c];
+    for (; r + 8 <= rows; r += r + 16 <= rows ? 16 : 8) {
+        int c = 0, high = r + 16 <= rows ? 16 : 8;
+        for (; c + 16 <= cols; c += 16) {
+            if (high == 16) transpose_16x16(out + c * ldo + r, ldo, x + r * ldx + c, ldx, scale);
+            else transpose_8x16(out + c * ldo + r, ldo, x + r * ldx + c, ldx, scale);
+        }
+        if (high == 16 && c + 8 <= cols) transpose_16x8(out + c * ldo + r, ldo, x + r * ldx + c, ldx, scale), c += 8;
+        for (; c < cols; c++) for (int i = r; i < r + high; i++) out[c * ldo + i] = x[i * ldx + c] * scale;
     }
 #endif
     for (; r < rows; r++)
-        for (int c = 0; c < cols; c++) out[c * ldo + r] = x[r * ldx + c];
+        for (int c = 0; c < cols; c++) out[c * ldo + r] = x[r * ldx + c] * scale;
 }
 
 #if VB == 64
@@ -433,7 +491,7 @@ static void pack(real *packed, const real *w, int out, int in)
 {
     for (int first = 0; first < out; first += KERN_PANEL, packed += (long)in * KERN_PANEL) {
         int rows = out - first < KERN_PANEL ? out - first : KERN_PANEL;
-        transpose_plain(packed, KERN_PANEL, w + (long)first * in, in, rows, in);
+        transpose_plain(packed, KERN_PANEL, w + (long)first * in, in, rows, in, 1);
         for (int c = 0; c < in && rows < KERN_PANEL; c++) memset(packed + (long)c * KERN_PANEL + rows, 0, (size_t)(KERN_PANEL - rows) * sizeof *packed);
     }
 }
@@ -446,12 +504,11 @@ static void pack(real *packed, const real *w, int out, int in)
 #define LD KERN_TILE
 #define COLUMNS(suffix, V, VU)                                                                                   \
 /* max over keys; s = exp(s - max); sum over keys */                                                                   \
-INLINE void softmax_columns##suffix(real *s, int tk, real *max_out, real *sum_out, int divide)                         \
+INLINE void softmax_columns##suffix(real *s, int tk, real *max_out, real *sum_out)                                     \
 {                                                                                                                      \
     V m = *(VU *)s, sum = { 0 };                                                                                       \
     for (int j = 1; j < tk; j++) m = max##suffix(m, *(VU *)(s + j * LD));                                     \
     for (int j = 0; j < tk; j++) { V e = exp##suffix(*(VU *)(s + j * LD) - m); *(VU *)(s + j * LD) = e; sum += e; }           \
-    if (divide) { V inverse = 1 / sum; for (int j = 0; j < tk; j++) *(VU *)(s + j * LD) *= inverse; }                  \
     *(VU *)max_out = m;                                                                                                \
     *(VU *)sum_out = sum;                                                                                              \
 }                                                                                                                      \
@@ -479,11 +536,9 @@ INLINE int padded(int t) { return (t + PAD - 1) / PAD * PAD; }
 /* out [cols][LD] = scale * x [rows][ldx] transposed, rows padded with zeros */
 static void transpose(real *restrict out, const real *restrict x, long ldx, int rows, int cols, real scale)
 {
-    transpose_plain(out, LD, x, ldx, rows, cols);
-    for (int c = 0; c < cols; c++) {
-        for (int r = 0; r < rows; r++) out[c * LD + r] *= scale;
+    transpose_plain(out, LD, x, ldx, rows, cols, scale);
+    for (int c = 0; c < cols && rows < padded(rows); c++)
         for (int r = rows; r < padded(rows); r++) out[c * LD + r] = 0;
-    }
 }
 
 /* s [tk][tq] = k (scale q)^T + bias, masked; qt receives the transposed queries. */
@@ -508,21 +563,43 @@ static void drop_weights(real *s, const struct kern_attn *a)
         for (int j = 0; j < a->tk; j++) dropout_rows(s + j * LD, &a->drop, a->drop.block + (uint32_t)j * a->drop_ld, (size_t)a->tq);
 }
 
+/* x [rows][cols], rows ldx apart: row i times factor[i] */
+INLINE void scale_rows(real *x, long ldx, int rows, int cols, const real *factor)
+{
+    for (int i = 0; i < rows; i++, x += ldx) {
+        int c = 0;
+#if HALF
+        for (; c + W / 2 <= cols; c += W / 2) *(hvecu *)(x + c) *= factor[i];
+#else
+        for (; c + W <= cols; c += W) store(x + c, load(x + c) * factor[i]);
+#endif
+        for (; c < cols; c++) x[c] *= factor[i];
+    }
+}
+
 static void attn_fwd(real *out, long ldo, real *lse, const struct kern_attn *a)
 {
-    real *s = a->scratch, *qt = s + KERN_TILE * LD, *max = qt + a->dh * LD, *sum = max + LD;
+    real *s = a->scratch, *qt = s + KERN_TILE * LD, *max = qt + a->dh * LD, *sum = max + LD, *inverse = sum + LD;
+    int width = padded(a->tq);
     scores(s, qt, a);
-    BY_COLUMNS(padded(a->tq), softmax_columns_v(s + i, a->tk, max + i, sum + i, 1), softmax_columns_h(s + i, a->tk, max + i, sum + i, 1));
-    if (lse) for (int i = 0; i < a->tq; i++) lse[i] = max[i] + (real)log(sum[i]);
+    BY_COLUMNS(width, softmax_columns_v(s + i, a->tk, max + i, sum + i), softmax_columns_h(s + i, a->tk, max + i, sum + i));
+    for (int i = width; i % W; i++) sum[i] = 1;      /* lanes of the last vector that are no queries: the logarithm of 0 is slow */
+    for (int i = 0; i < width; i += W) {
+        vec total = load(sum + i);
+        store(inverse + i, 1 / total);
+        store(max + i, load(max + i) + vec_log(total));
+    }
+    if (lse) memcpy(lse, max, (size_t)a->tq * sizeof *lse);
     drop_weights(s, a);
     small_gemm(a->tq, a->dh, a->tk, s, 1, LD, a->v, a->ldv, out, ldo, 0);
+    scale_rows(out, ldo, a->tq, a->dh, inverse);     /* the weights' denominators: dh products a query instead of tk */
 }
 
 static void attn_step(real *max, real *sum, real *acc, int first, const struct kern_attn *a)
 {
     real *s = a->scratch, *qt = s + KERN_TILE * LD, *tile_max = qt + a->dh * LD, *tile_sum = tile_max + LD;
     scores(s, qt, a);
-    BY_COLUMNS(padded(a->tq), softmax_columns_v(s + i, a->tk, tile_max + i, tile_sum + i, 0), softmax_columns_h(s + i, a->tk, tile_max + i, tile_sum + i, 0));
+    BY_COLUMNS(padded(a->tq), softmax_columns_v(s + i, a->tk, tile_max + i, tile_sum + i), softmax_columns_h(s + i, a->tk, tile_max + i, tile_sum + i));
     for (int i = 0; i < a->tq; i++) {
         real before = first ? MASKED : max[i], now = before > tile_max[i] ? before : tile_max[i];
         real keep = first ? 0 : (real)exp(before - now), gain = (real)exp(tile_max[i] - now);
@@ -533,6 +610,22 @@ static void attn_step(real *max, real *sum, real *acc, int first, const struct k
     }
     drop_weights(s, a);
     small_gemm(a->tq, a->dh, a->tk, s, 1, LD, a->v, a->ldv, acc, a->dh, 1);
+}
+
+/* D by its two definitions: over all keys, D_i = sum_j P_ij dP_ij, a sum down the columns of these tiles; or dO_i . O_i. */
+INLINE void weighted_sum(real *delta, const real *p, const real *dp, int tk, int width)
+{
+    memset(delta, 0, (size_t)width * sizeof *delta);
+    for (int j = 0; j < tk; j++)
+        for (int i = 0; i < width; i++) delta[i] += p[j * LD + i] * dp[j * LD + i];
+}
+INLINE void row_dots(real *delta, const real *x, const real *y, long ld, int rows, int cols)
+{
+    for (int i = 0; i < rows; i++) {
+        real sum = 0;
+        for (int c = 0; c < cols; c++) sum += x[i * ld + c] * y[i * ld + c];
+        delta[i] = sum;
+    }
 }
 
 /* With P = softmax(S), O = P V:  dV = P^T dO;  dP = dO V^T;  dS = P (dP - D), D_i = dO_i . O_i;
@@ -548,9 +641,6 @@ static void attn_bwd(real *dq, real *dk, real *dv, real *dbias, const real *out,
     BY_COLUMNS(width, exp_columns_v(p + i, tk, lse_pad + i), exp_columns_h(p + i, tk, lse_pad + i));
     transpose(gt, dout, ldo, tq, dh, 1);
     small_gemm(tk, width, dh, a->v, a->ldv, 1, gt, LD, dp, LD, 0);
-    for (int i = 0; i < width; i++) delta[i] = 0;
-    for (int i = 0; i < tq; i++)
-        for (int c = 0; c < dh; c++) delta[i] += dout[i * ldo + c] * out[i * ldo + c];
     if (a->drop.p > 0) {
         real *dropped = gt;          /* the transposed dO has served; P m is needed for dV before dP takes the mask */
         for (int j = 0; j < tk; j++) {
@@ -560,13 +650,14 @@ static void attn_bwd(real *dq, real *dk, real *dv, real *dbias, const real *out,
         }
         drop_weights(dp, a);
     } else small_gemm(tk, dh, tq, p, LD, 1, dout, ldo, dv, a->ldv, a->add_kv);
+    if (a->whole) weighted_sum(delta, p, dp, tk, width);
+    else row_dots(delta, dout, out, ldo, tq, dh);
     for (int j = 0; j < tk; j++)
-        for (int i = 0; i < width; i++) dp[j * LD + i] = p[j * LD + i] * (dp[j * LD + i] - delta[i]);
-    if (dbias)
-        for (int j = 0; j < tk; j++)
-            for (int i = 0; i < tq; i++) dbias[j * LD + i] += dp[j * LD + i];
-    for (int j = 0; j < tk; j++)
-        for (int i = 0; i < width; i++) dp[j * LD + i] *= a->scale;
+        for (int i = 0; i < width; i++) {
+            real ds = p[j * LD + i] * (dp[j * LD + i] - delta[i]);
+            if (dbias) dbias[j * LD + i] += ds;
+            dp[j * LD + i] = ds * a->scale;
+        }
     small_gemm(tq, dh, tk, dp, 1, LD, a->k, a->ldk, dq, a->ldq, a->add_q);
     small_gemm(tk, dh, tq, dp, LD, 1, a->q, a->ldq, dk, a->ldk, a->add_kv);
 }

@@ -32,6 +32,7 @@ struct kern_attn {                   /* one head of one sequence, one rectangle 
     long ldq, ldk, ldv;
     const lab_real *bias;            /* [tk, KERN_TILE], transposed: key by query; NULL = none */
     const uint8_t *key_ok;           /* [tk], 0 = padding; NULL = none */
+    int whole;                       /* attn_bwd: these are all the keys */
     int shift;                       /* query i sees key j iff j <= i + shift; tk = all */
     lab_real scale;
     struct kern_dropout drop;        /* on the attention weights; p = 0: none */
@@ -99,7 +100,7 @@ struct kern {
 };
 
 /* Elements of kern_attn.scratch. */
-static inline size_t kern_attn_scratch(int dh) { return (size_t)(3 * dh + 2 * KERN_TILE + 4) * KERN_TILE; }
+static inline size_t kern_attn_scratch(int dh) { return (size_t)(3 * dh + 2 * KERN_TILE + 6) * KERN_TILE; }
 
 extern const struct kern kern_generic, kern_avx2, kern_avx512;
 

@@ -14,14 +14,13 @@
 #include "nn/attn.h"
 #include "nn/kern.h"
 #include "nn/linear.h"
+#include "nn/times.h"
 
 typedef lab_real real;
 
 /* Tokens of a training batch at a time: their activations stay in the cache from forward to backward.  Wide
  * matrices want more of them, to be worth their packing (measured: results/bench.md). */
 static int chunk_tokens(int d_model) { return d_model < 256 ? 256 : 512; }
-enum { PLACE_EMBED = 0 };            /* dropout places: the embedding, then three to a layer: weights, attention, feed-forward */
-static uint32_t place(int layer, int site) { return 1 + 3 * (uint32_t)layer + (uint32_t)site; }
 
 struct tensor { real *w, *g; };
 struct layer { struct linear in, out, up, down; struct tensor in_b, out_b, up_b, down_b; };
@@ -397,7 +396,7 @@ static int state_init(struct model *m, struct lab_err *err)
     st->encoder_grad = mem_alloc((size_t)o->layers * sizeof *st->encoder_grad, err);
     if (!st->layer || !st->norm || !st->encoder_param || !st->encoder_grad) return -1;
     struct attn a = { .kern = m->kern, .encoder = m->setup.encoder, .self = m->setup.encoder_self, .H = o->heads, .dh = o->d_model / o->heads,
-                      .d = o->d_model, .causal = o->causal, .layers = o->layers, .seed = m->setup.seed, .dropout = o->dropout,
+                      .d = o->d_model, .scale = (real)(1 / sqrt(o->d_model / o->heads)), .causal = o->causal, .layers = o->layers, .seed = m->setup.seed, .dropout = o->dropout,
                       .param = st->encoder_param, .grad = st->encoder_grad };
     st->train.attn = st->infer.attn = a;
     return 0;
@@ -466,11 +465,11 @@ static void embed(struct model *m, struct space *s, real *x, const struct model_
         pos = s->embed_pos;
         memset(pos, 0, (size_t)b->T * d * sizeof *pos);
         c.B = 1;
-        e->embed(m->setup.encoder_self, &c, pos);
+        TIMED(TIMES_HOOKS, e->embed(m->setup.encoder_self, &c, pos));
     }
     k->embed_fwd(x, m->state->embedding.w, b->token, embed_scale(m), pos, b->T, N, d);
-    if (e->embed && b->pos_stride) e->embed(m->setup.encoder_self, &c, x);
-    if (train && m->setup.options.dropout > 0) drop(m, x, PLACE_EMBED, (size_t)N * d);
+    if (e->embed && b->pos_stride) TIMED(TIMES_HOOKS, e->embed(m->setup.encoder_self, &c, x));
+    if (train && m->setup.options.dropout > 0) drop(m, x, ATTN_PLACE_EMBED, (size_t)N * d);
 }
 
 static void attention_fwd(struct model *m, struct space *s, const struct model_batch *b, const real *x, int l, int train)
@@ -479,7 +478,7 @@ static void attention_fwd(struct model *m, struct space *s, const struct model_b
     int d = m->setup.options.d_model, N = b->B * b->T;
     linear_fwd(m->kern, s->qkv[l], x, &w->in, N);
     m->kern->add_bias(s->qkv[l], w->in_b.w, N, 3 * d);
-    attn_fwd(&s->attn, s->att[l], s->lse[l], s->qkv[l], b, l, train, m->state->step);
+    TIMED(TIMES_ATTENTION, attn_fwd(&s->attn, s->att[l], s->lse[l], s->qkv[l], b, l, train, m->state->step));
     linear_fwd(m->kern, s->branch, s->att[l], &w->out, N);
 }
 
@@ -488,14 +487,13 @@ static void feed_forward_fwd(struct model *m, struct space *s, const real *x, in
     const struct layer *w = &m->state->layer[l];
     const struct model_options *o = &m->setup.options;
     linear_fwd(m->kern, s->pre[l], x, &w->up, N);
-    m->kern->act_fwd(s->act[l], s->pre[l], w->up_b.w, o->activation, N, o->d_ff);
+    TIMED(TIMES_ACTIVATION, m->kern->act_fwd(s->act[l], s->pre[l], w->up_b.w, o->activation, N, o->d_ff));
     linear_fwd(m->kern, s->branch, s->act[l], &w->down, N);
 }
 
 /* Join j: residual + branch + bias, normalised into out[j].  branch NULL: join 0. */
 static void join_fwd(struct model *m, struct space *s, int j, const real *residual, real *branch, const real *bias, int N, int train)
 {
-    static const real no_bias[1];
     const struct model_options *o = &m->setup.options;
     const struct norm *norm = &m->state->norm[j];
     int d = o->d_model;
@@ -503,12 +501,12 @@ static void join_fwd(struct model *m, struct space *s, int j, const real *residu
     if (branch && train && o->dropout > 0) {
         real *zeros = s->embed_pos;  /* has served; d zeros stand for the bias, which must be dropped with the branch */
         m->kern->add_bias(branch, bias, N, d);
-        drop(m, branch, place((j - 1) / 2, 1 + (j - 1) % 2), (size_t)N * d);
+        drop(m, branch, attn_place((j - 1) / 2, 1 + (j - 1) % 2), (size_t)N * d);
         memset(zeros, 0, (size_t)d * sizeof *zeros);
         b = zeros;
     }
-    m->kern->norm_fwd(s->out[j], s->xhat[j], s->rstd[j], o->norm == MODEL_PRE_NORM ? s->residual : NULL, residual, branch,
-                             b ? b : no_bias, norm->w.w, norm->b.w, o->norm_type, N, d);
+    TIMED(TIMES_NORM, m->kern->norm_fwd(s->out[j], s->xhat[j], s->rstd[j], o->norm == MODEL_PRE_NORM ? s->residual : NULL, residual,
+                                        branch, b, norm->w.w, norm->b.w, o->norm_type, N, d));
 }
 
 static void pack_weights(struct model *m)
@@ -546,6 +544,7 @@ static void forward(struct model *m, const struct model_batch *b, int train, uin
 void model_forward(struct model *m, const struct model_batch *b, int train, uint32_t step)
 {
     pack_weights(m);
+    TIMED(TIMES_ATTENTION, attn_begin(&space_of(m, train)->attn));
     forward(m, b, train, step);
 }
 
@@ -570,7 +569,7 @@ static void attention_bwd(struct model *m, struct space *s, const struct model_b
     int d = m->setup.options.d_model, N = b->B * b->T;
     real *datt = s->branch;          /* the branch's own output is not needed any more */
     linear_bwd(m->kern, datt, 0, dy, s->att[l], &w->out, N);
-    attn_bwd(&s->attn, s->dqkv, datt, s->att[l], s->lse[l], s->qkv[l], b, l, m->state->step);
+    TIMED(TIMES_ATTENTION, attn_bwd(&s->attn, s->dqkv, datt, s->att[l], s->lse[l], s->qkv[l], b, l, m->state->step));
     m->kern->column_sum(w->in_b.g, s->dqkv, N, 3 * d);
     linear_bwd(m->kern, dx, add, s->dqkv, x, &w->in, N);
 }
@@ -580,7 +579,7 @@ static void feed_forward_bwd(struct model *m, struct space *s, real *dx, int add
     const struct layer *w = &m->state->layer[l];
     const struct model_options *o = &m->setup.options;
     linear_bwd(m->kern, s->dact, 0, dy, s->act[l], &w->down, N);
-    m->kern->act_bwd(s->dpre, w->up_b.g, s->dact, s->pre[l], o->activation, N, o->d_ff);
+    TIMED(TIMES_ACTIVATION, m->kern->act_bwd(s->dpre, w->up_b.g, s->dact, s->pre[l], o->activation, N, o->d_ff));
     linear_bwd(m->kern, dx, add, s->dpre, x, &w->up, N);
 }
 
@@ -591,13 +590,13 @@ static void embed_bwd(struct model *m, struct space *s, real *dx, const struct m
     const struct lab_encoder *e = m->setup.encoder;
     int d = m->setup.options.d_model, N = b->B * b->T, wanted = e->embed && m->state->encoder_trained;
     real *dpos = wanted && b->pos_stride == 0 ? s->embed_pos : NULL;
-    if (m->setup.options.dropout > 0) drop(m, dx, PLACE_EMBED, (size_t)N * d);
+    if (m->setup.options.dropout > 0) drop(m, dx, ATTN_PLACE_EMBED, (size_t)N * d);
     if (dpos) memset(dpos, 0, (size_t)b->T * d * sizeof *dpos);
     k->embed_bwd(m->state->embedding.g, dpos, dx, b->token, embed_scale(m), b->T, N, d);
     if (!wanted) return;
     struct lab_call c = attn_call(&s->attn, b, LAB_H_EMBED, 0, dpos ? 1 : b->B, -1, 1, m->state->step);
     c.g = m->state->encoder_grad[0];
-    e->embed_bwd(m->setup.encoder_self, &c, dpos ? dpos : dx);
+    TIMED(TIMES_HOOKS, e->embed_bwd(m->setup.encoder_self, &c, dpos ? dpos : dx));
 }
 
 static void zero_grads(struct model *m) { memset(m->state->grad, 0, m->state->n_grad * sizeof(real)); }
@@ -610,7 +609,8 @@ static double backward(struct model *m, const struct model_batch *b, double tota
     const struct kern *k = m->kern;
     const struct model_options *o = &m->setup.options;
     int N = b->B * b->T, d = o->d_model, V = m->setup.vocab_out, pre = o->norm == MODEL_PRE_NORM, last = 2 * o->layers;
-    double loss = k->xent(m->logits, m->logits, b->target, b->weight, 1 / total, N, V) / total;
+    double loss;
+    TIMED(TIMES_LOSS, loss = k->xent(m->logits, m->logits, b->target, b->weight, 1 / total, N, V) / total);
     linear_bwd(m->kern, s->dnormed, 0, m->logits, m->hidden, &st->head, N);
     if (st->head_b.g) k->column_sum(st->head_b.g, m->logits, N, V);
     /* Post-norm: dstream is the gradient through the norm; the branch's is added, and it becomes dnormed of the join before.
@@ -620,11 +620,11 @@ static double backward(struct model *m, const struct model_batch *b, double tota
         struct tensor bias = j % 2 ? st->layer[l].out_b : st->layer[l].down_b;
         const real *carry = pre && j < last ? s->dstream : NULL, *dy = s->dstream;
         int dropped = o->dropout > 0;
-        k->norm_bwd(s->dstream, st->norm[j].w.g, st->norm[j].b.g, dropped ? NULL : bias.g, s->dnormed, carry, s->xhat[j], s->rstd[j],
-                    st->norm[j].w.w, o->norm_type, N, d);
+        TIMED(TIMES_NORM, k->norm_bwd(s->dstream, st->norm[j].w.g, st->norm[j].b.g, dropped ? NULL : bias.g, s->dnormed, carry,
+                                      s->xhat[j], s->rstd[j], st->norm[j].w.w, o->norm_type, N, d));
         if (dropped) {
             memcpy(s->dbranch, s->dstream, (size_t)N * d * sizeof(real));
-            drop(m, s->dbranch, place(l, 1 + (j - 1) % 2), (size_t)N * d);
+            drop(m, s->dbranch, attn_place(l, 1 + (j - 1) % 2), (size_t)N * d);
             k->column_sum(bias.g, s->dbranch, N, d);
             dy = s->dbranch;
         }
@@ -633,8 +633,8 @@ static double backward(struct model *m, const struct model_batch *b, double tota
         else feed_forward_bwd(m, s, dx, !pre, dy, s->out[j - 1], N, l);
         if (!pre) { real *swap = s->dnormed; s->dnormed = s->dstream; s->dstream = swap; }
     }
-    if (pre) k->norm_bwd(s->dstream, st->norm[0].w.g, st->norm[0].b.g, NULL, s->dnormed, last ? s->dstream : NULL, s->xhat[0], s->rstd[0],
-                         st->norm[0].w.w, o->norm_type, N, d);
+    if (pre) TIMED(TIMES_NORM, k->norm_bwd(s->dstream, st->norm[0].w.g, st->norm[0].b.g, NULL, s->dnormed, last ? s->dstream : NULL,
+                                           s->xhat[0], s->rstd[0], st->norm[0].w.w, o->norm_type, N, d));
     embed_bwd(m, s, pre ? s->dstream : s->dnormed, b);
     return loss;
 }
@@ -642,7 +642,9 @@ static double backward(struct model *m, const struct model_batch *b, double tota
 double model_backward(struct model *m, const struct model_batch *b)
 {
     zero_grads(m);
-    return backward(m, b, total_weight(b));
+    double loss = backward(m, b, total_weight(b));
+    TIMED(TIMES_ATTENTION, attn_end(&m->state->train.attn, b, m->state->step));
+    return loss;
 }
 
 int model_chunk(const struct model *m, int T) { return chunk_of(&m->setup, T); }
@@ -653,6 +655,7 @@ double model_step(struct model *m, const struct model_batch *whole, uint32_t ste
     int chunk = model_chunk(m, whole->T), T = whole->T;
     zero_grads(m);
     pack_weights(m);
+    TIMED(TIMES_ATTENTION, attn_begin(&m->state->train.attn));
     for (int first = 0; first < whole->B; first += chunk) {
         size_t at = (size_t)first * T;
         struct model_batch b = *whole;
@@ -664,5 +667,6 @@ double model_step(struct model *m, const struct model_batch *whole, uint32_t ste
         forward(m, &b, 1, step);
         loss += backward(m, &b, total);
     }
+    TIMED(TIMES_ATTENTION, attn_end(&m->state->train.attn, whole, step));
     return loss;
 }

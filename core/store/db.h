@@ -4,12 +4,14 @@
 #include <sqlite3.h>
 #include "store/store.h"
 
-enum { DB_STATEMENTS = 32 };         /* room for store.c's prepared statements */
+enum { DB_STATEMENTS = 40 };         /* room for store.c's prepared statements */
 struct store {
     sqlite3 *db;
     char *path;                      /* as the user gave it: every message begins with it */
     enum store_mode mode;
     sqlite3_stmt *stmt[DB_STATEMENTS];
+    int lock_fd;                     /* PATH-lock, -1: not open */
+    int64_t lock_at;                 /* the byte of it that is ours; 0: none */
 };
 
 /* -1 with "PATH: what SQLite's last error on this handle means and what to do" in err. */
@@ -19,8 +21,15 @@ int db_fail(struct store *, struct lab_err *err);
 int db_is_view(const char *name);
 
 /* A random (version 4) UUID. */
-enum { DB_UUID = 37 };
+enum { DB_UUID = STORE_UUID };
 int db_uuid(struct store *, char uuid[DB_UUID], struct lab_err *err);
+
+/* The process that looks after an attempt.  boot_id is the kernel's, new at every start of the machine. */
+enum { DB_BOOT = 40 };
+struct db_process { int64_t pid, pid_start, lock_at; char boot_id[DB_BOOT]; };
+/* Fills in all but pid, and locks a byte of PATH-lock if this handle holds none yet. */
+void db_process(struct store *, struct db_process *);
+int  db_is_alive(struct store *, const struct db_process *);
 
 /* Marks attempts as lost that say "running" and whose process is gone: of one run, or of all with run_id 0. */
 int db_mark_lost(struct store *, int64_t run_id, struct lab_err *err);

@@ -28,7 +28,8 @@ enum { APPLICATION_ID = 0x4C414231,  /* 'LAB1' */
 static const struct { const char *name, *sql; } view[] = {
     { "runs", SQL_VIEWS_RUNS },           { "results", SQL_VIEWS_RESULTS },         { "curves", SQL_VIEWS_CURVES },
     { "by_length", SQL_VIEWS_BY_LENGTH }, { "by_position", SQL_VIEWS_BY_POSITION }, { "by_seed", SQL_VIEWS_BY_SEED },
-    { "paired", SQL_VIEWS_PAIRED },       { "diverged", SQL_VIEWS_DIVERGED },       { "failures", SQL_VIEWS_FAILURES } };
+    { "paired", SQL_VIEWS_PAIRED },       { "by_slice", SQL_VIEWS_BY_SLICE },       { "free_running", SQL_VIEWS_FREE_RUNNING },
+    { "diverged", SQL_VIEWS_DIVERGED },   { "failures", SQL_VIEWS_FAILURES } };
 enum { N_VIEW = sizeof view / sizeof *view };
 
 int db_is_view(const char *name)
@@ -207,13 +208,23 @@ static int ask_integer(struct store *s, const char *sql, int64_t *out, struct la
     return ok ? 0 : -1;
 }
 
+/* The three numbers as of one moment: between two of them another process may have filled the file. */
+static int read_identity(struct store *s, int64_t *application, int64_t *version, int64_t *objects, struct lab_err *err)
+{
+    int alone = sqlite3_get_autocommit(s->db);       /* not inside a transaction already */
+    if (alone && sqlite3_exec(s->db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
+    int rc = ask_integer(s, "SELECT count(*) FROM sqlite_schema", objects, err) != 0 ||
+             ask_integer(s, "PRAGMA application_id", application, err) != 0 ||
+             ask_integer(s, "PRAGMA user_version", version, err) != 0 ? -1 : 0;
+    if (alone) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    return rc;
+}
+
 /* 0 it is ours, 1 it has nothing in it yet, -1 it is somebody else's. */
 static int identify(struct store *s, struct lab_err *err)
 {
     int64_t application, version, objects;
-    if (ask_integer(s, "PRAGMA application_id", &application, err) != 0 ||
-        ask_integer(s, "PRAGMA user_version", &version, err) != 0 ||
-        ask_integer(s, "SELECT count(*) FROM sqlite_schema", &objects, err) != 0) return -1;
+    if (read_identity(s, &application, &version, &objects, err) != 0) return -1;
     if (!application && !version && !objects) return 1;
     if (application != APPLICATION_ID)
         return lab_fail(err, "%s: is a database of another program (application id 0x%08x, lab's is 0x%08x); "
@@ -311,6 +322,7 @@ int store_open(struct store **out, const char *path, enum store_mode mode, struc
     *out = NULL;
     if (!s) return -1;
     s->mode = mode;
+    s->lock_fd = -1;
     s->path = mem_strdup(path, err);
     if (!s->path || survey(s, &place, err) != 0 || place_fits(s, &place, err) != 0 || connect(s, &place, err) != 0) goto fail;
     int is_new = identify(s, err);
@@ -332,6 +344,7 @@ void store_close(struct store *s)
 {
     if (!s) return;
     for (int i = 0; i < DB_STATEMENTS; i++) sqlite3_finalize(s->stmt[i]);
+    if (s->lock_fd >= 0) close(s->lock_fd);
     if (s->mode == STORE_WRITE && s->db) {           /* everything into the one file, even while a reader has it open */
         sqlite3_busy_timeout(s->db, 1000);
         sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);

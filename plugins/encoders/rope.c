@@ -1,17 +1,36 @@
 /* rope -- turns pairs of coordinates of queries and keys by p w_k, w_k = base^(-2k/rotated), at position p, so that their
- * product depends on the distance alone.  Values are never turned.
- * Refuses an odd head size, and a fraction of the head in which there is no pair. */
+ * product depends on the distance alone.  Values are never turned.  scaling slows the turning, so that positions past the
+ * training length turn no farther than it did: all pairs alike (linear), the slow ones more (ntk; ntk_dynamic: only in sequences
+ * that are longer, by how much they are), or only those that never turned once in training (yarn).
+ * Refuses an odd head size, a fraction of the head in which there is no pair, and yarn with base 1. */
 #include <math.h>
 #include "lab_plugin.h"
 
 enum { INTERLEAVED, HALF };
-struct rope { double base, fraction; int32_t pairs, rotated; };      /* rotated: coordinates of a head, even; set by init */
+enum { NONE, LINEAR, NTK, NTK_DYNAMIC, YARN };
+struct rope {
+    double base, fraction, factor;
+    int32_t pairs, scaling, original;
+    /* set by init: */
+    int32_t rotated;                 /* coordinates of a head, even */
+    int32_t trained;                 /* original, or this run's training length */
+    double low, high;                /* yarn: pairs before low turn as ever, those after high factor times slower */
+};
 
 static const struct lab_option options[] = {
     LAB_ENUM(struct rope, pairs, "interleaved", "interleaved|half", "coordinates 2k and 2k+1 are a pair, or k and k + half"),
     LAB_REAL(struct rope, base, "10000", 1, 1e12, "the slowest pair turns nearly this many times slower than the first"),
     LAB_REAL(struct rope, fraction, "1", 0, 1, "part of each head that is turned, down to an even number of coordinates"),
+    LAB_ENUM(struct rope, scaling, "none", "none|linear|ntk|ntk_dynamic|yarn", "how turning slows for positions past the training length"),
+    LAB_REAL(struct rope, factor, "1", 1, 1e6, "of scaling: how many times longer sequences are to become"),
+    LAB_INT(struct rope, original, "0", 0, 1000000, "training length that scaling starts from; 0: this run's"),
     LAB_OPTIONS_END };
+
+/* The pair that turns `turns` times within the training length, as a real number (YaRN, equation 20's d(beta)). */
+static double pair_turning(const struct rope *r, double turns)
+{
+    return r->rotated * log(r->trained / (2 * M_PI * turns)) / (2 * log(r->base));
+}
 
 static int init(void *self, const struct lab_dims *d, struct lab_err *err)
 {
@@ -23,6 +42,14 @@ static int init(void *self, const struct lab_dims *d, struct lab_err *err)
     if (r->rotated == 0)
         return lab_fail(err, "encoder.rope.fraction = %g of a head of %d (model.d_model / model.heads) holds no pair to turn: "
                         "set at least %g", r->fraction, d->d_head, 2.0 / d->d_head);
+    r->trained = r->original ? r->original : d->train_len;
+    if (r->scaling != YARN) return 0;
+    if (r->base == 1)
+        return lab_fail(err, "encoder.rope.scaling = yarn tells fast pairs from slow ones, but with encoder.rope.base = 1 all turn alike: "
+                        "set a larger base");
+    r->low = fmax(floor(pair_turning(r, 32)), 0);
+    r->high = fmin(ceil(pair_turning(r, 1)), r->rotated - 1);
+    if (r->low == r->high) r->high += 0.001;
     return 0;
 }
 
@@ -33,19 +60,47 @@ static size_t scratch_size(const void *self, const struct lab_call *c, int hook)
     return 2 * (size_t)(c->Tq + c->Tk) * c->dh * sizeof(lab_real);
 }
 
+/* Radians a position of pair k, in a sequence that spans so many positions. */
+static double speed(const struct rope *r, int k, int span)
+{
+    double longer = r->factor, w = pow(r->base, -2.0 * k / r->rotated), slow;
+    switch (r->scaling) {
+    case LINEAR: return w / r->factor;
+    case NTK_DYNAMIC: longer = span > r->trained ? r->factor * span / r->trained - (r->factor - 1) : 1; /* fall through */
+    case NTK: return k ? w * pow(longer, -2.0 * k / (r->rotated - 2)) : w;       /* base times longer^(rotated / (rotated - 2)) */
+    case YARN: slow = fmin(fmax((k - r->low) / (r->high - r->low), 0), 1); return w / r->factor * slow + w * (1 - slow);
+    default: return w;
+    }
+}
+/* Yarn sharpens the softmax: queries and keys are longer by this. */
+static double length_of(const struct rope *r) { return r->scaling == YARN ? 0.1 * log(r->factor) + 1 : 1; }
+
+/* Positions that a sequence spans, from the first to the last. */
+static int span_of(const struct lab_call *c, int b)
+{
+    int lo = INT32_MAX, hi = 0;
+    for (int t = 0; t < c->Tq + c->Tk; t++) {
+        int p = t < c->Tq ? c->pos_q[(size_t)b * c->stride_q + t] : c->pos_k[(size_t)b * c->stride_k + t - c->Tq];
+        if (p < lo) lo = p;
+        if (p > hi) hi = p;
+    }
+    return hi - lo + 1;
+}
+
 /* Cosines [T,dh], then sines, such that turned_i = x_i cosine_i + x_partner sine_i: both of a pair have their own entries,
  * the sign is in the sine, and an unturned coordinate has 1 and 0, so that turning interleaved pairs is one long loop. */
-static void fill(const struct rope *r, const int32_t *pos, int T, int dh, int direction, lab_real *table)
+static void fill(const struct rope *r, const int32_t *pos, int T, int dh, int span, int direction, lab_real *table)
 {
+    double length = length_of(r);
     lab_real *cosine = table, *sine = table + (size_t)T * dh;
     int step = r->pairs == HALF ? 1 : 2, apart = r->pairs == HALF ? r->rotated / 2 : 1;
     for (int i = 0; i < T * dh; i++) cosine[i] = 1, sine[i] = 0;
     for (int k = 0; k < r->rotated / 2; k++) {
-        double speed = direction * pow(r->base, -2.0 * k / r->rotated);
+        double w = direction * speed(r, k, span);
         for (int t = 0; t < T; t++) {
             int a = t * dh + k * step, b = a + apart;
-            cosine[a] = cosine[b] = (lab_real)cos(pos[t] * speed);
-            sine[a] = -(sine[b] = (lab_real)sin(pos[t] * speed));
+            cosine[a] = cosine[b] = (lab_real)(length * cos(pos[t] * w));
+            sine[a] = -(sine[b] = (lab_real)(length * sin(pos[t] * w)));
         }
     }
 }
@@ -81,8 +136,9 @@ static void turn_both(const struct rope *r, const struct lab_call *c, int direct
     int alike = c->pos_q == c->pos_k && c->stride_q == c->stride_k && c->Tq == c->Tk;    /* self-attention: one table for both */
     lab_real *table_q = c->scratch, *table_k = alike ? table_q : table_q + 2 * (size_t)c->Tq * c->dh;
     for (int b = 0; b < c->B; b++) {
-        if (b == 0 || c->stride_q) fill(r, c->pos_q + (size_t)b * c->stride_q, c->Tq, c->dh, direction, table_q);
-        if (!alike && (b == 0 || c->stride_k)) fill(r, c->pos_k + (size_t)b * c->stride_k, c->Tk, c->dh, direction, table_k);
+        int new_row = b == 0 || c->stride_q || c->stride_k, span = r->scaling == NTK_DYNAMIC && new_row ? span_of(c, b) : 0;
+        if (new_row) fill(r, c->pos_q + (size_t)b * c->stride_q, c->Tq, c->dh, span, direction, table_q);
+        if (new_row && !alike) fill(r, c->pos_k + (size_t)b * c->stride_k, c->Tk, c->dh, span, direction, table_k);
         turn_heads(r, c, b, c->Tq, add, table_q, q, q_out);
         turn_heads(r, c, b, c->Tk, add, table_k, k, k_out);
     }
@@ -91,7 +147,7 @@ static void qk(const void *self, const struct lab_call *c, const lab_real *q, co
 {
     turn_both(self, c, 1, 0, q, k, q_out, k_out);
 }
-/* q_out = R q and R is a rotation, so dq += R^T dq_out: turn back. */
+/* q_out = m R q, R a rotation and m a number, so dq += m R^T dq_out: turn back. */
 static void qk_bwd(const void *self, const struct lab_call *c, const lab_real *q, const lab_real *k,
                    const lab_real *dq_out, const lab_real *dk_out, lab_real *dq, lab_real *dk)
 {
@@ -101,7 +157,8 @@ static void qk_bwd(const void *self, const struct lab_call *c, const lab_real *q
 
 static const struct lab_encoder rope = { .size = sizeof rope, .flags = LAB_E_SHIFT_INVARIANT, .name = "rope",
     .summary = "queries and keys turned by their positions",
-    .cite = "Su et al. 2021, RoFormer: Enhanced Transformer with Rotary Position Embedding, arXiv 2104.09864",
+    .cite = "Su et al. 2021, RoFormer: Enhanced Transformer with Rotary Position Embedding, arXiv 2104.09864; scaling: "
+            "Chen et al. 2023, arXiv 2306.15595 (linear), Peng et al. 2023, YaRN, arXiv 2309.00071 (ntk, yarn)",
     .self_size = sizeof(struct rope), .options = options, .init = init, .scratch_size = scratch_size,
     .qk = qk, .qk_bwd = qk_bwd };
 static const struct lab_encoder *const list[] = { &rope, NULL };

@@ -25,6 +25,13 @@ STEPS, LR, BETAS, EPS, DECAY, CLIP = 10, 1e-2, (0.9, 0.999), 1e-8, 0.1, 1.0
 TOKEN = [[1, 4, 0, 4, 2], [3, 3, 5, 0, 1], [5, 2, 4, 1, 3]]         # token 6 never occurs: its gradient is 0
 TARGET = [[2, 0, -1, 4, 1], [-1, 3, 3, 0, 2], [4, 1, 2, -1, 0]]    # -1: not scored
 ROW = [0, 1, 2, 3, 4]
+GAPS = [1000, 1001, 1005, 1017, 1100]
+ROWS = [[1000, 1001, 1005, 1017, 1100], [0, 1, 2, 3, 4], [7, 9, 12, 13, 40]]
+NEAR = [[0, 1, 2, 3, 4], [3, 4, 5, 6, 7], [1, 2, 4, 5, 9]]
+PADDED = [[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [0, 1, 1, 1, 0]]
+# fire's hidden units bend inside the distances that occur: the bias of one that is on for all keys would have gradient 0.
+BENDS = {"encoder.weight1": [1, -1, 1.5, -2, 2, -0.5], "encoder.bias1": [-0.25, 0.5, -0.5, 0.25, -0.375, 0.25],
+         "encoder.c": 0.25, "encoder.multiplier": 0.3125}
 LONG = 150                                                         # tokens, for attention that works through keys in parts
 
 # name: encoder, its options, and what differs from the defaults of `settings` below.
@@ -51,6 +58,37 @@ CASES = {
     "positions-rows-rope": dict(encoder="rope", causal=True, position=[[1000, 1001, 1005, 1017, 1100], [0, 1, 2, 3, 4], [7, 9, 12, 13, 40]]),
     "positions-rows-learned": dict(encoder="learned", position=[[0, 1, 2, 3, 4], [3, 4, 5, 6, 7], [1, 2, 4, 5, 7]]),
     "long-t5": dict(encoder="t5", causal=True, long=True),
+    **{f"alibi-{name}": dict(encoder="alibi", **case) for name, case in {
+        "bidirectional": {}, "causal": dict(causal=True, options=dict(learned=True)), "offset": dict(options=dict(side="offset", learned=True)),
+        "split": dict(options=dict(side="split", learned=True)), "heads": dict(heads=8, options=dict(side="offset")),
+        "gaps": dict(position=GAPS), "rows": dict(position=ROWS, causal=True)}.items()},
+    **{f"shaw-{name}": dict(encoder="shaw", **case) for name, case in {
+        "bidirectional": {}, "causal": dict(causal=True), "keys-alone": dict(causal=True, options=dict(values=False)), "rows": dict(position=ROWS),
+        "padding": dict(key_ok=PADDED), "long": dict(long=True, causal=True, options=dict(clip=4))}.items()},
+    **{f"transformer_xl-{name}": dict(encoder="transformer_xl", **case) for name, case in {
+        "bidirectional": {}, "causal": dict(causal=True), "gaps": dict(position=GAPS), "rows": dict(position=ROWS, key_ok=PADDED),
+        "long": dict(long=True)}.items()},
+    **{f"swin-{name}": dict(encoder="swin", **case) for name, case in {
+        "bidirectional": {}, "causal": dict(causal=True), "rows": dict(position=ROWS)}.items()},
+    **{f"kerple-{name}": dict(encoder="kerple", **case) for name, case in {
+        "log": {}, "log-causal": dict(causal=True), "power": dict(options=dict(form="power")),
+        "power-causal": dict(causal=True, options=dict(form="power")), "rows": dict(position=NEAR)}.items()},
+    **{f"fire-{name}": dict(encoder="fire", **case) for name, case in {
+        "bidirectional": dict(start=BENDS), "causal": dict(causal=True, start=BENDS), "shared": dict(options=dict(shared=True), start=BENDS),
+        "gaps": dict(position=GAPS, start=BENDS), "rows": dict(position=ROWS, causal=True, start=BENDS)}.items()},
+    **{f"xpos-{name}": dict(encoder="xpos", causal=True, **case) for name, case in {
+        "causal": {}, "gaps": dict(position=GAPS), "rows": dict(position=ROWS)}.items()},
+    **{f"cope-{name}": dict(encoder="cope", causal=True, **case) for name, case in {
+        "causal": {}, "padding": dict(key_ok=[[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 1, 1, 0]]), "long": dict(long=True)}.items()},
+    **{f"sandwich-{name}": dict(encoder="sandwich", **case) for name, case in {
+        "bidirectional": {}, "causal": dict(causal=True), "gaps": dict(position=GAPS)}.items()},
+    **{f"fourier-{name}": dict(encoder="fourier", **case) for name, case in {
+        "bidirectional": {}, "causal": dict(causal=True), "speeds": dict(options=dict(scaled=False, start=0)),
+        "scale": dict(position=GAPS, options=dict(speeds=False)), "rows": dict(position=NEAR)}.items()},
+    **{f"rope-{name}": dict(encoder="rope", **case) for name, case in {
+        "linear": dict(options=dict(scaling="linear", factor=4, base=10)), "ntk": dict(options=dict(scaling="ntk", factor=4, pairs="half", base=10)),
+        "ntk-dynamic": dict(position=ROWS, options=dict(scaling="ntk_dynamic", factor=2, original=4)),
+        "yarn": dict(causal=True, options=dict(scaling="yarn", factor=4, original=60, base=50))}.items()},
     "long-rope": dict(encoder="rope", long=True, key_ok=[[i % 7 != 2 and i < 140 for i in range(LONG)]]),
 }
 OPTIONS = {                                                       # written out in full, so that no default is relied on
@@ -59,12 +97,22 @@ OPTIONS = {                                                       # written out 
     "learned": dict(max_len=8),
     "t5": dict(buckets=8, max_distance=6),
     "rope": dict(base=10000, pairs="interleaved", fraction=1),
+    "alibi": dict(side="symmetric", learned=False),
+    "shaw": dict(clip=2, values=True),
+    "transformer_xl": dict(base=10),           # slow sines hardly differ over five positions: their gradients would be rounding
+    "swin": dict(clip=2),
+    "kerple": dict(form="log"),
+    "fire": dict(width=6, c=0.1, length=8, shared=False),
+    "xpos": dict(base=10000, decay=8, gamma=0.4),
+    "cope": dict(positions=3),
+    "sandwich": dict(dims=8, base=10000),
+    "fourier": dict(base=10000, speeds=True, scaled=True, start=1),
 }
 
 
 def settings(case):
     defaults = dict(**SIZES, token=TOKEN, target=TARGET, causal=False, norm="post", norm_type="layernorm", activation="relu", tied=False, embed_scale="sqrt",
-                    schedule="constant", warmup=0, position=ROW, key_ok=None, weight=False, long=False, keep=6)
+                    schedule="constant", warmup=0, position=ROW, key_ok=None, start={}, weight=False, long=False, keep=6)
     if case.get("long"):
         defaults["position"] = list(range(LONG))
         defaults["token"], defaults["target"] = ([[(i * i * k + i // 3) % n for i in range(LONG)]] for k, n in ((3, 7), (2, 5)))
@@ -92,15 +140,15 @@ def clip(parameters):                      # by global norm (Pascanu et al. 2013
     return norm.item()
 
 
-def decays(name, p):                       # matrices and embeddings do; biases, T5's too, and norms do not
-    return p.dim() >= 2 and name != "encoder.bias"
+def decays(name, p):                       # matrices and embeddings do; biases, the encoders' too, and norms do not
+    return p.dim() >= 2 and not name.startswith("encoder.bias")
 
 
 def idle_bias(s):
     """Where in_proj_bias does nothing: softmax ignores what all keys share, so the bias of a key that is not turned has
     gradient 0; not the rounding noise, which Adam would blow up to a step."""
     d, head = s["d_model"], s["d_model"] // s["heads"]
-    turning = int(head * s["options"]["fraction"]) if s["encoder"] == "rope" else 0
+    turning = int(head * s["options"].get("fraction", s["encoder"] in ("xpos", "cope")))      # cope: the gates see all of s
     return [i for i in range(d, 2 * d) if i % head >= turning]
 
 
@@ -120,7 +168,8 @@ def run(s, shared, by_hand):
         torch.manual_seed(2)
         for name, p in named.items():
             if name not in shared or shared[name].shape != p.shape:
-                own[name] = start_weight(name, p.shape)
+                given = next((w for start, w in s["start"].items() if name.startswith(start)), None)
+                own[name] = start_weight(name, p.shape) if given is None else torch.tensor(given).reshape(p.shape).to(p.dtype)
             p.copy_(own.get(name, shared.get(name)))
     token, target = torch.tensor(s["token"]), torch.tensor(s["target"])
     position = torch.tensor(s["position"]).expand(token.shape)
@@ -139,6 +188,9 @@ def run(s, shared, by_hand):
         loss.backward()
         for layer in model.layers:
             layer.self_attn.in_proj_bias.grad[idle_bias(s)] = 0
+        for name, p in named.items():
+            if name.startswith("encoder.bias2"):                           # fire's last bias: the same for all keys
+                p.grad.zero_()
         if step == 0:
             first_logits = logits.detach().clone()
             gradient = {n: p.grad.clone() for n, p in named.items()}
@@ -190,9 +242,10 @@ def line(name, x, most=None, bits=None):
 
 
 def write(name, s, r):
-    words = [("encoder", s["encoder"])] + [(f"option.{k}", v) for k, v in s["options"].items()]
     yes_no = lambda v: ("yes" if v else "no") if isinstance(v, bool) else v
+    words = [("encoder", s["encoder"])] + [(f"option.{k}", yes_no(v)) for k, v in s["options"].items()]
     words += [(f"model.{k}", yes_no(s[k])) for k in ("causal", "norm", "norm_type", "activation", "tied", "embed_scale")]
+    words += [("model.heads", s["heads"])] if s["heads"] != SIZES["heads"] else []
     words += [(f"optim.{k}", s[k]) for k in ("schedule", "warmup")]
     with open(os.path.join(FOLDER, name + ".txt"), "w") as out:
         out.write("".join(f"{k} : {v}\n" for k, v in words))

@@ -5,18 +5,16 @@ Only rotary attention is by hand, and make_golden.py holds it against nn.Multihe
 Parameters carry lab's names, which are nn.TransformerEncoder's with embedding, head and encoder beside them.
 """
 import math
+from functools import partial
 import torch
 from torch import nn
 from torch.nn import functional as F
+from encoders import ENCODERS, speeds
 
 EPS_NORM = 1e-5
 
 
 # ---- positions, from their definitions ----
-
-def speeds(n, base):                       # w_k = base^(-2k/n), k < n/2
-    return torch.tensor([base ** (-2 * k / n) for k in range(n // 2)])
-
 
 def sinusoidal(position, d, base, layout):               # [...,T] -> [...,T,d]
     angle = position[..., None] * speeds(d, base)
@@ -41,36 +39,56 @@ def t5_bucket(query, key, causal, buckets, max_distance):
     return offset + min(far, buckets - 1)
 
 
-def rotate(x, position, base, pairs, fraction):          # x [B,H,T,dh], position [B,T]
-    turning = int(x.shape[-1] * fraction)
-    angle = position[:, None, :, None] * speeds(turning, base)
+def scaled_speeds(n, o, length):           # of rope, for sequences of this length, as the papers on longer contexts change them
+    w, scaling, s, trained = speeds(n, o["base"]), o.get("scaling", "none"), o.get("factor", 1), o.get("original", 0)
+    if scaling == "linear":
+        return w / s
+    if scaling == "ntk" or scaling == "ntk_dynamic" and length > trained:
+        alpha = s if scaling == "ntk" else s * length / trained - (s - 1)
+        return speeds(n, o["base"] * alpha ** (n / (n - 2)))
+    if scaling == "yarn":
+        find = lambda turns: n * math.log(trained / (turns * 2 * math.pi)) / (2 * math.log(o["base"]))
+        low, high = max(math.floor(find(32)), 0), min(math.ceil(find(1)), n - 1)
+        ramp = ((torch.arange(n // 2) - low) / (high - low if high > low else 0.001)).clamp(0, 1)
+        return w / s * ramp + w * (1 - ramp)
+    return w
+
+
+def rotate(x, position, o):                              # x [B,H,T,dh], position [B,T]
+    turning, pairs = int(x.shape[-1] * o["fraction"]), o["pairs"]
+    speed = torch.stack([scaled_speeds(turning, o, (row.max() - row.min() + 1).item()) for row in position])
+    angle = position[:, None, :, None] * speed[:, None, None, :]
+    m = 0.1 * math.log(o["factor"]) + 1 if o.get("scaling") == "yarn" else 1
     if pairs == "interleaved":
         first, second = slice(0, turning, 2), slice(1, turning, 2)
     else:
         first, second = slice(0, turning // 2), slice(turning // 2, turning)
     y = x.clone()
-    y[..., first] = x[..., first] * angle.cos() - x[..., second] * angle.sin()
-    y[..., second] = x[..., first] * angle.sin() + x[..., second] * angle.cos()
+    y[..., first] = (x[..., first] * angle.cos() - x[..., second] * angle.sin()) * m
+    y[..., second] = (x[..., first] * angle.sin() + x[..., second] * angle.cos()) * m
     return y
 
 
 # ---- parts that PyTorch 1.13 has not ----
 
 class Attention(nn.MultiheadAttention):
-    """Attention by hand, with `turn` applied to queries and keys: nn.MultiheadAttention if turn is the identity."""
-    turn = staticmethod(lambda x: x)
+    """Attention by hand: nn.MultiheadAttention if turn is the identity, and logits and value give 0."""
+    turn = staticmethod(lambda x, _of_key: x)
+    logits = staticmethod(lambda q, k, s, seen: 0)       # seen [B,1 or H,T,T]: does the query see the key
+    value = staticmethod(lambda weights: 0)
 
     def forward(self, x, _key, _value, attn_mask=None, key_padding_mask=None, need_weights=False):
         batch, length, d = x.shape
         heads = self.num_heads
         q, k, v = (F.linear(x, w, b).view(batch, length, heads, d // heads).transpose(1, 2)
                    for w, b in zip(self.in_proj_weight.chunk(3), self.in_proj_bias.chunk(3)))
-        logits = self.turn(q) @ self.turn(k).transpose(-1, -2) / math.sqrt(d // heads)
-        if attn_mask is not None:
-            logits = logits + attn_mask.view(batch, heads, length, length)
+        q, k = self.turn(q, False), self.turn(k, True)
+        s = q @ k.transpose(-1, -2) / math.sqrt(d // heads)
+        mask = attn_mask.view(batch, heads, length, length)
         if key_padding_mask is not None:
-            logits = logits.masked_fill(key_padding_mask[:, None, None, :], -math.inf)
-        z = logits.softmax(-1) @ v
+            mask = mask.masked_fill(key_padding_mask[:, None, None, :], -math.inf)
+        weights = (s + self.logits(q, k, s, mask > -math.inf) + mask).softmax(-1)
+        z = weights @ v + self.value(weights)
         return self.out_proj(z.transpose(1, 2).reshape(batch, length, d)), None
 
 
@@ -101,7 +119,8 @@ class Model(nn.TransformerEncoder):
                                            batch_first=True, norm_first=s["norm"] == "pre")
         if s["activation"] == "swiglu":
             layer.linear1 = nn.Linear(d, 2 * s["d_ff"])
-        if by_hand or s["encoder"] == "rope":
+        own = ENCODERS.get(s["encoder"])
+        if by_hand or s["encoder"] == "rope" or own and own.inside_attention:
             layer.self_attn = Attention(d, heads, batch_first=True)
         layer.norm1, layer.norm2 = norm(), norm()
         super().__init__(layer, s["layers"], norm() if s["norm"] == "pre" else None)
@@ -113,6 +132,8 @@ class Model(nn.TransformerEncoder):
             self.encoder = nn.ParameterDict({"table": nn.Parameter(torch.zeros(o["max_len"], d))})
         elif s["encoder"] == "t5":
             self.encoder = nn.ParameterDict({"bias": nn.Parameter(torch.zeros(o["buckets"], heads))})
+        elif own:
+            self.encoder = own(s)
 
     def forward(self, token, position, key_ok=None):              # [B,T] each
         s, o = self.s, self.s["options"]
@@ -129,7 +150,14 @@ class Model(nn.TransformerEncoder):
             mask = self.encoder["bias"][bucket].permute(0, 3, 1, 2)        # [B,T,T,H] -> [B,H,T,T]
         elif s["encoder"] == "rope":
             for layer in self.layers:
-                layer.self_attn.turn = lambda y: rotate(y, position, o["base"], o["pairs"], o["fraction"])
+                layer.self_attn.turn = lambda y, _: rotate(y, position, o)
+        elif s["encoder"] in ENCODERS:
+            x = x + self.encoder.add_embed(position)
+            mask = mask + self.encoder.add_bias(position)
+            for i, layer in enumerate(self.layers):
+                layer.self_attn.turn = partial(self.encoder.turn, position)
+                layer.self_attn.logits = partial(self.encoder.add_logits, i, position)
+                layer.self_attn.value = partial(self.encoder.add_value, i, position)
         if s["causal"]:
             mask = mask + torch.full((length, length), -math.inf).triu(1)
         x = super().forward(x, mask.reshape(-1, length, length), None if key_ok is None else key_ok == 0)

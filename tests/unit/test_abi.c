@@ -17,7 +17,7 @@
 #define SIZE(S, n)  { "sizeof " #S, sizeof(struct S), n }
 #define AT(S, f, n) { #S "." #f, offsetof(struct S, f), n }
 static const struct { const char *what; size_t found, expected; } layout[] = {
-    SIZE(lab_err, 512), AT(lab_err, msg, 0),
+    SIZE(lab_err, 1024), AT(lab_err, msg, 0),
     SIZE(lab_rng, 44), AT(lab_rng, key, 0), AT(lab_rng, counter, 8), AT(lab_rng, word, 24), AT(lab_rng, used, 40),
     SIZE(lab_option, 56), AT(lab_option, name, 0), AT(lab_option, type, 8), AT(lab_option, off, 12), AT(lab_option, def, 16),
     AT(lab_option, lo, 24), AT(lab_option, hi, 32), AT(lab_option, choices, 40), AT(lab_option, help, 48),
@@ -42,11 +42,11 @@ static const struct { const char *what; size_t found, expected; } layout[] = {
     SIZE(lab_plugin, 64), AT(lab_plugin, magic, 0), AT(lab_plugin, size, 4), AT(lab_plugin, abi_major, 8),
     AT(lab_plugin, abi_minor, 12), AT(lab_plugin, real_size, 16), AT(lab_plugin, name, 24), AT(lab_plugin, version, 32),
     AT(lab_plugin, license, 40), AT(lab_plugin, encoders, 48), AT(lab_plugin, tasks, 56),
-    SIZE(lab_task_info, 40), AT(lab_task_info, size, 0), AT(lab_task_info, vocab_in, 4), AT(lab_task_info, vocab_out, 8),
+    SIZE(lab_task_info, 48), AT(lab_task_info, size, 0), AT(lab_task_info, vocab_in, 4), AT(lab_task_info, vocab_out, 8),
     AT(lab_task_info, min_len, 12), AT(lab_task_info, max_len, 16), AT(lab_task_info, max_slice, 20),
-    AT(lab_task_info, version, 24), AT(lab_task_info, chance, 32),
-    SIZE(lab_example, 40), AT(lab_example, in, 0), AT(lab_example, target, 8), AT(lab_example, weight, 16),
-    AT(lab_example, pos, 24), AT(lab_example, prompt, 32), AT(lab_example, slice, 36),
+    AT(lab_task_info, version, 24), AT(lab_task_info, chance, 32), AT(lab_task_info, max_pos, 40),
+    SIZE(lab_example, 48), AT(lab_example, in, 0), AT(lab_example, target, 8), AT(lab_example, weight, 16),
+    AT(lab_example, pos, 24), AT(lab_example, prompt, 32), AT(lab_example, slice, 36), AT(lab_example, counted, 40),
     SIZE(lab_task, 96), AT(lab_task, size, 0), AT(lab_task, flags, 4), AT(lab_task, name, 8), AT(lab_task, summary, 16),
     AT(lab_task, cite, 24), AT(lab_task, self_size, 32), AT(lab_task, options, 40), AT(lab_task, init, 48),
     AT(lab_task, fini, 56), AT(lab_task, tape, 64), AT(lab_task, sample, 72), AT(lab_task, solve, 80), AT(lab_task, score, 88),

@@ -51,7 +51,7 @@ static int64_t begin(struct spec r)
 /* ok of 1000 tokens right */
 static void eval(int64_t attempt, const char *data, int length, int ok, double loss)
 {
-    struct record r = { .type = RECORD_EVAL, .split = "test", .length = length, .step = 100, .n = 100, .n_exact = ok / 10, .n_tok = 1000,
+    struct record r = { .type = RECORD_EVAL, .split = "test", .length = length, .step = 2000, .n = 100, .n_exact = ok / 10, .n_tok = 1000,
                         .n_tok_ok = ok, .value = loss };
     snprintf(r.sha256, sizeof r.sha256, "%s", data ? data : "data");
     OK(store_put_record(store, attempt, &r, &err));

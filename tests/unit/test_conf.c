@@ -323,7 +323,10 @@ static void survives_every_failing_allocation(void **state)
         struct lab_err err = { "" };
         mem_fail_at(n);
         int rc = read_text(&c, "[a]\nk = 1\nj = 2\n[b]\nk = 1\n", &err);
-        if (rc == 0) rc = conf_override(&c, "b.new=1", &err) | (conf_free(&c), 0);
+        if (rc == 0) {
+            rc = conf_override(&c, "b.new=1", &err);
+            conf_free(&c);
+        }
         mem_fail_at(0);
         if (rc == 0) return;
         assert_non_null(strstr(err.msg, "out of memory"));

@@ -7,9 +7,9 @@ SELECT r.encoder, r.task,
        min(1.0 * p.n_ok / p.n) AS token_accuracy_min, max(1.0 * p.n_ok / p.n) AS token_accuracy_max,
        r.variant, r.arm, e.data_sha256
 FROM run r
-JOIN attempt a ON a.run_id = r.run_id AND a.status = 'done'
-JOIN eval e ON e.attempt_id = a.attempt_id AND e.split = 'test'
-JOIN eval_position p ON p.attempt_id = e.attempt_id AND p.split = e.split AND p.length = e.length AND p.step = e.step
-WHERE e.step = (SELECT max(x.step) FROM eval x WHERE x.attempt_id = a.attempt_id AND x.split = 'test')
+CROSS JOIN attempt a ON a.run_id = r.run_id AND a.status = 'done'
+CROSS JOIN eval e ON e.attempt_id = a.attempt_id AND e.split = 'test'
+CROSS JOIN eval_position p ON p.attempt_id = e.attempt_id AND p.split = e.split AND p.length = e.length AND p.step = e.step
+WHERE e.step = a.last_step
 GROUP BY r.task, r.encoder, r.arm, p.length, p.position, e.data_sha256
 ORDER BY r.task, r.encoder, r.arm, p.length, p.position, e.data_sha256;

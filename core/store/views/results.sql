@@ -1,5 +1,6 @@
 -- One line a run and evaluation length: final test evaluations of accepted attempts alone.
 -- Nothing in it depends on when, where or beside what a run was computed.
+-- CROSS JOIN keeps the order of the tables, so that the rows come sorted and the first ones at once.
 CREATE VIEW results AS
 SELECT r.encoder, r.task, r.seed,
        coalesce((SELECT max(label) FROM sweep_cell c WHERE c.run_id = r.run_id), '') AS label,
@@ -9,7 +10,7 @@ SELECT r.encoder, r.task, r.seed,
        e.loss, e.loss_special, e.step,
        r.train_length, r.parameters, r.chance, r.variant, r.arm, r.task_key, r.run_key, e.data_sha256
 FROM run r
-JOIN attempt a ON a.run_id = r.run_id AND a.status = 'done'
-JOIN eval e ON e.attempt_id = a.attempt_id AND e.split = 'test'
-WHERE e.step = (SELECT max(x.step) FROM eval x WHERE x.attempt_id = a.attempt_id AND x.split = 'test')
+CROSS JOIN attempt a ON a.run_id = r.run_id AND a.status = 'done'
+CROSS JOIN eval e ON e.attempt_id = a.attempt_id AND e.split = 'test'
+WHERE e.step = a.last_step
 ORDER BY r.task, r.encoder, r.arm, r.seed, r.run_key, e.length;

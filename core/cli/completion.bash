@@ -1,0 +1,17 @@
+# Completion of lab's commands, options and names for bash.  It asks lab itself, so it knows whatever this lab knows.
+_lab()
+{
+    local lab=${COMP_WORDS[0]} word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} words=
+    if [ "$COMP_CWORD" = 1 ]; then
+        words=$("$lab" --help 2>/dev/null | awk '/^  [a-z]/ && $1 != "lab" { print $1 }')
+    elif [[ $word = -* ]]; then
+        words=$("$lab" "$command" --help 2>/dev/null | awk '/^  -/ { sub(/^-.,/, "", $1); print $1 != "" ? $1 : $2 }')
+    else
+        case $command in
+        info|check|sample) words=$("$lab" list 2>/dev/null | awk '/^(encoder|task) /, /^$/ { if (!/^(encoder|task|-+) / && NF) print $1 }') ;;
+        new) [ "$COMP_CWORD" = 2 ] && words='encoder task' ;;
+        esac
+    fi
+    mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+}
+complete -o default -F _lab lab

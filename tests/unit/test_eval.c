@@ -1,0 +1,223 @@
+/* test_eval -- counts that leave out what is not counted, slices, and free running against writing token by token. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "exp/eval.h"
+#include "nn/optim.h"
+
+struct rig { struct registry registry; struct conf conf; struct run_config config; struct data data; struct model model; };
+
+static void rig_init(struct rig *r, const char *encoder, const char *task_file, const char *task, const char *settings)
+{
+    char encoder_path[256], task_path[256], text[2048];
+    struct lab_err err;
+    struct model_setup setup;
+    snprintf(encoder_path, sizeof encoder_path, TEST_BUILD "/plugins/encoders/%s.so", encoder);
+    snprintf(task_path, sizeof task_path, TEST_BUILD "/plugins/tasks/%s.so", task_file);
+    const char *file[] = { encoder_path, task_path };
+    int n = snprintf(text, sizeof text, "[run]\nencoder = %s\ntask = %s\nseed = 3\n%s", encoder, task, settings);
+    memset(r, 0, sizeof *r);
+    if (registry_load_files(&r->registry, file, 2, &err) != 0 || conf_read_text(&r->conf, "test", text, (size_t)n, &err) != 0 ||
+        config_build(&r->config, r->conf.entry, r->conf.n, &r->registry, &err) != 0) fail_msg("%s", err.msg);
+    config_model_setup(&r->config, &setup);
+    if (data_init(&r->data, &r->config, setup.infer_tokens + setup.train_batch * setup.train_len, &err) != 0 ||
+        model_init(&r->model, &setup, &err) != 0) fail_msg("%s", err.msg);
+}
+
+static void rig_release(struct rig *r)
+{
+    model_release(&r->model);
+    data_release(&r->data);
+    config_free(&r->config);
+    conf_free(&r->conf);
+    registry_free(&r->registry);
+}
+
+static void learn(struct rig *r, int steps)
+{
+    struct lab_err err;
+    struct optim_options o = { .lr = 3e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .steps = steps };
+    for (int i = 0; i < steps; i++) {
+        if (data_train(&r->data, i, &err) != 0) fail_msg("%s", err.msg);
+        model_step(&r->model, &r->data.batch, (uint32_t)i);
+        optim_step(&r->model, &o, i);
+    }
+}
+
+struct seen { struct record eval, slice[64]; int slices; };
+static int keep(void *ctx, const struct record *r)
+{
+    struct seen *s = ctx;
+    if (r->type == RECORD_EVAL) s->eval = *r;
+    if (r->type == RECORD_EVAL_SLICE && s->slices < 64) s->slice[s->slices++] = *r;
+    return 0;
+}
+
+static struct seen evaluate(struct rig *r, int length, int n, int free_running)
+{
+    struct seen seen = { .slices = 0 };
+    struct record_sink sink = { keep, &seen };
+    struct lab_err err;
+    struct eval_request q = { LAB_TEST, length, n, 7, 0, free_running };
+    if (eval_run(&r->model, &r->data, &q, &sink, NULL, NULL, &err) != 0) fail_msg("%s", err.msg);
+    assert_string_equal(seen.eval.split, free_running ? "free" : "test");
+    assert_int_equal(seen.eval.n, n);
+    return seen;
+}
+
+/* ---- what is not counted ---- */
+
+/* A model that always says 0 scores exactly the zeros of the counted targets; its loss is over all trained targets. */
+static void uncounted_targets_are_trained_on_only(void **unused)
+{
+    (void)unused;
+    enum { LENGTH = 12, N = 40 };
+    struct rig r;
+    rig_init(&r, "none", "dm_binary", "binary_addition", "[train]\nlength = 12\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n");
+    struct model_param *weight = NULL, *bias = NULL;
+    for (int i = 0; i < r.model.n_param; i++) {
+        if (!strcmp(r.model.param[i].name, "head.weight")) weight = &r.model.param[i];
+        if (!strcmp(r.model.param[i].name, "head.bias")) bias = &r.model.param[i];
+    }
+    assert_non_null(weight);
+    assert_non_null(bias);
+    memset(weight->value, 0, weight->size * sizeof *weight->value);
+    bias->value[0] = 2, bias->value[1] = 0, bias->value[2] = 1;
+    struct seen seen = evaluate(&r, LENGTH, N, 0);
+    int64_t counted = 0, zeros = 0, trained = 0;
+    double loss = 0, all = exp(2) + 1 + exp(1);
+    for (int i = 0; i < N; i++) {
+        struct lab_err err;
+        if (data_eval(&r.data, LAB_TEST, LENGTH, i, 1, NULL, &err) != 0) fail_msg("%s", err.msg);
+        const int32_t *y = r.data.target + LENGTH;
+        int end = 0;
+        for (int t = 0; t < LENGTH + 1; t++, trained++) {
+            loss += log(all) - (double)bias->value[y[t]];
+            counted += !end, zeros += !end && y[t] == 0;
+            end |= y[t] == 2;
+        }
+    }
+    assert_int_equal(seen.eval.n_tok, counted);
+    assert_int_equal(seen.eval.n_tok_ok, zeros);
+    assert_int_equal(seen.eval.n_exact, 0);              /* the terminator is counted, and never said */
+    assert_true(counted < trained);
+    if (fabs(seen.eval.value - loss / (double)trained) > 1e-5) fail_msg("loss %g, expected %g", seen.eval.value, loss / (double)trained);
+    rig_release(&r);
+}
+
+static void slices_add_up(void **unused)
+{
+    (void)unused;
+    struct rig r;
+    rig_init(&r, "none", "mqar", "mqar", "[train]\nlength = 32\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n[task.mqar]\nvocab = 64\npairs = 2\npairs_most = 5\n");
+    struct seen seen = evaluate(&r, 32, 300, 0);
+    int64_t n = 0, exact = 0, tokens = 0, right = 0;
+    assert_int_equal(seen.slices, 4);
+    for (int i = 0; i < 4; i++) {
+        const struct record *s = &seen.slice[i];
+        assert_int_equal(s->position, 2 + i);
+        assert_int_equal(s->n_tok, s->n * (2 + i));      /* as many queries as pairs */
+        n += s->n, exact += s->n_exact, tokens += s->n_tok, right += s->n_tok_ok;
+    }
+    assert_int_equal(n, seen.eval.n);
+    assert_int_equal(exact, seen.eval.n_exact);
+    assert_int_equal(tokens, seen.eval.n_tok);
+    assert_int_equal(right, seen.eval.n_tok_ok);
+    rig_release(&r);
+    rig_init(&r, "none", "reverse", "reverse", "[train]\nlength = 4\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n");
+    assert_int_equal(evaluate(&r, 4, 10, 0).slices, 0);  /* one slice is none */
+    rig_release(&r);
+}
+
+/* ---- free running ---- */
+
+/* Token by token: the model reads the first t tokens, its guess becomes the next. */
+static void write_by_token(struct rig *r, int length, int n, int64_t *exact, int64_t *right)
+{
+    struct lab_err err;
+    *exact = *right = 0;
+    for (int i = 0; i < n; i++) {
+        if (data_eval(&r->data, LAB_TEST, length, i, 1, NULL, &err) != 0) fail_msg("%s", err.msg);
+        int T = r->data.batch.T, V = r->model.setup.vocab_out, all = 1;
+        for (int t = r->data.prompt[0] - 1; t < T; t++) {
+            if (r->data.target[t] < 0) continue;
+            struct model_batch prefix = { .B = 1, .T = t + 1, .token = r->data.token, .pos = r->data.batch.pos };
+            model_forward(&r->model, &prefix, 0, 0);
+            int guess = 0;
+            for (int v = 1; v < V; v++) if (r->model.logits[(size_t)t * V + v] > r->model.logits[(size_t)t * V + guess]) guess = v;
+            *right += guess == r->data.target[t];
+            all &= guess == r->data.target[t];
+            if (t + 1 < T) r->data.token[t + 1] = guess;
+        }
+        *exact += all;
+    }
+}
+
+/* Models that know nothing, something and nearly everything, with each encoder and with positions of the task's own. */
+static void free_running_is_greedy_decoding(void **unused)
+{
+    (void)unused;
+    static const struct { const char *encoder, *file, *task, *more; int length, steps; } kind[] = {
+        { "none", "lacoco", "lacoco_sort", "[task.lacoco_sort]\nsymbols = 12\n", 9, 0 },
+        { "sinusoidal", "lacoco", "lacoco_unique_copy", "[task.lacoco_unique_copy]\nsymbols = 12\n", 8, 150 },
+        { "learned", "lacoco", "lacoco_addition", "", 10, 100 },
+        { "t5", "mcgill", "mcgill_copy", "[task.mcgill_copy]\nvariant = rdc\nsymbols = 5\n", 6, 100 },
+        { "rope", "mcgill", "mcgill_reverse", "[task.mcgill_reverse]\nvariant = mcrv\nsymbols = 5\n", 5, 60 },
+        { "rope", "addition", "mcgill_addition", "", 3, 60 },
+        { "sinusoidal", "addition", "coupled_addition", "[task.coupled_addition]\nmax_position = 20\n", 3, 60 } };
+    for (size_t k = 0; k < sizeof kind / sizeof *kind; k++) {
+        struct rig r;
+        char settings[512];
+        int64_t exact, right;
+        snprintf(settings, sizeof settings, "[train]\nlength = 4..%d\nbatch = 16\n[model]\ncausal = yes\nd_model = 32\nd_ff = 64\n%s", kind[k].length, kind[k].more);
+        if (!strcmp(kind[k].file, "addition")) snprintf(settings, sizeof settings, "[train]\nlength = 1..%d\nbatch = 16\n[model]\ncausal = yes\nd_model = 32\nd_ff = 64\n%s", kind[k].length, kind[k].more);
+        rig_init(&r, kind[k].encoder, kind[k].file, kind[k].task, settings);
+        assert_true(config_continues(&r.config));
+        learn(&r, kind[k].steps);
+        struct seen alone = evaluate(&r, kind[k].length, 30, 1), forced = evaluate(&r, kind[k].length, 30, 0);
+        write_by_token(&r, kind[k].length, 30, &exact, &right);
+        if (alone.eval.n_exact != exact || alone.eval.n_tok_ok != right)
+            fail_msg("%s: %d sequences and %d tokens right, by token %d and %d", kind[k].task, (int)alone.eval.n_exact, (int)alone.eval.n_tok_ok, (int)exact, (int)right);
+        assert_int_equal(alone.eval.n_tok, forced.eval.n_tok);
+        assert_int_equal(alone.eval.n_exact, forced.eval.n_exact);       /* an answer without a mistake is the same answer */
+        assert_string_equal(alone.eval.sha256, forced.eval.sha256);      /* of the data as drawn */
+        rig_release(&r);
+    }
+}
+
+static void without_a_mistake_both_are_equal(void **unused)
+{
+    (void)unused;
+    struct rig r;
+    rig_init(&r, "rope", "mcgill", "mcgill_copy", "[train]\nlength = 1..4\nbatch = 32\n[model]\ncausal = yes\nd_model = 32\nd_ff = 64\n[task.mcgill_copy]\nvariant = rsc\nsymbols = 4\n");
+    learn(&r, 300);
+    for (int length = 1; length <= 4; length++) {
+        struct seen alone = evaluate(&r, length, 50, 1), forced = evaluate(&r, length, 50, 0);
+        assert_int_equal(forced.eval.n_exact, 50);
+        assert_int_equal(alone.eval.n_exact, 50);
+        assert_int_equal(alone.eval.n_tok_ok, forced.eval.n_tok_ok);
+        if (alone.eval.value != forced.eval.value) fail_msg("loss %.9g alone, %.9g forced", alone.eval.value, forced.eval.value);
+    }
+    rig_release(&r);
+}
+
+static void only_causal_tasks_continue(void **unused)
+{
+    (void)unused;
+    struct rig r;
+    rig_init(&r, "none", "mqar", "mqar", "[train]\nlength = 32\n[model]\ncausal = yes\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n[task.mqar]\nvocab = 64\n");
+    assert_false(config_continues(&r.config));           /* its targets are not the tokens that follow */
+    rig_release(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest test[] = {
+        cmocka_unit_test(uncounted_targets_are_trained_on_only), cmocka_unit_test(slices_add_up), cmocka_unit_test(free_running_is_greedy_decoding),
+        cmocka_unit_test(without_a_mistake_both_are_equal), cmocka_unit_test(only_causal_tasks_continue) };
+    return cmocka_run_group_tests(test, NULL, NULL);
+}
