@@ -66,6 +66,7 @@ UNIT_SRC    := $(wildcard tests/unit/test_*.c)
 UNIT_BIN    := $(UNIT_SRC:%.c=$(B)/%)
 NUMERIC     := $(addprefix build/normal/tests/unit/test_,golden gradients facts)
 SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql)
+CSS_SRC     := $(wildcard core/answer/*.css)
 SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
@@ -95,6 +96,8 @@ FORCE:
 
 $(B)/gen/sql.h: $(SQL_SRC) tests/embed.sh
 	$(Q)mkdir -p $(@D); sh tests/embed.sh $(SQL_SRC) > $@
+$(B)/gen/css.h: $(CSS_SRC) tests/embed.sh
+	$(Q)mkdir -p $(@D); sh tests/embed.sh $(CSS_SRC) > $@
 
 $(B)/gen/skeleton.h: $(SKELETONS) tests/embed.sh
 	$(Q)mkdir -p $(@D); sh tests/embed.sh $(SKELETONS) > $@
@@ -104,7 +107,7 @@ $(B)/gen/build.h: FORCE
 	$(Q)mkdir -p $(@D); sh tests/build_info.sh '$(CC)' '$(subst ','\'',$(CFLAGS) $(filter-out -D% -I%,$(OUR_CFLAGS)))' > $@.new; \
 	 cmp -s $@.new $@ 2>/dev/null && rm $@.new || mv $@.new $@
 
-GEN := $(B)/gen/sql.h $(B)/gen/skeleton.h $(B)/gen/build.h
+GEN := $(B)/gen/sql.h $(B)/gen/css.h $(B)/gen/skeleton.h $(B)/gen/build.h
 
 $(B)/core/nn/kern.%.o: core/nn/kern.c $(B)/flags
 	$(call say,CC,$@)

@@ -17,6 +17,9 @@ struct store {
 /* -1 with "PATH: what SQLite's last error on this handle means and what to do" in err. */
 int db_fail(struct store *, struct lab_err *err);
 
+/* Is this the name of one of our views? */
+int db_is_view(const char *name);
+
 /* A random (version 4) UUID. */
 enum { DB_UUID = STORE_UUID };
 int db_uuid(struct store *, char uuid[DB_UUID], struct lab_err *err);

@@ -25,8 +25,18 @@ enum { APPLICATION_ID = 0x4C414231,  /* 'LAB1' */
        SCHEMA_VERSION = 1,
        WRITER_PATIENCE_MS = 60000, READER_PATIENCE_MS = 10000 };
 
-static const char *const creation[] = { SQL_SCHEMA, SQL_VIEWS_RUNS, SQL_VIEWS_RESULTS, SQL_VIEWS_CURVES, SQL_VIEWS_BY_LENGTH,
-                                        SQL_VIEWS_BY_POSITION, SQL_VIEWS_BY_SLICE, SQL_VIEWS_FREE_RUNNING, SQL_VIEWS_DIVERGED, SQL_VIEWS_FAILURES };
+static const struct { const char *name, *sql; } view[] = {
+    { "runs", SQL_VIEWS_RUNS },           { "results", SQL_VIEWS_RESULTS },         { "curves", SQL_VIEWS_CURVES },
+    { "by_length", SQL_VIEWS_BY_LENGTH }, { "by_position", SQL_VIEWS_BY_POSITION }, { "by_seed", SQL_VIEWS_BY_SEED },
+    { "paired", SQL_VIEWS_PAIRED },       { "by_slice", SQL_VIEWS_BY_SLICE },       { "free_running", SQL_VIEWS_FREE_RUNNING },
+    { "diverged", SQL_VIEWS_DIVERGED },   { "failures", SQL_VIEWS_FAILURES } };
+enum { N_VIEW = sizeof view / sizeof *view };
+
+int db_is_view(const char *name)
+{
+    for (int i = 0; i < N_VIEW; i++) if (!sqlite3_stricmp(view[i].name, name)) return 1;
+    return 0;
+}
 
 int db_fail(struct store *s, struct lab_err *err)
 {
@@ -246,9 +256,45 @@ static int create(struct store *s, struct lab_err *err)
     int found = identify(s, err);
     if (found == 0) return store_commit(s, err);
     if (found < 0) return -1;
-    for (size_t i = 0; i < sizeof creation / sizeof *creation; i++)
-        if (sqlite3_exec(s->db, creation[i], NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
+    if (sqlite3_exec(s->db, SQL_SCHEMA, NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
+    for (int i = 0; i < N_VIEW; i++)
+        if (sqlite3_exec(s->db, view[i].sql, NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
     return put_meta(s, err) == 0 ? store_commit(s, err) : -1;
+}
+
+/* Is the view in the file as we write it?  SQLite keeps its text without what stands before CREATE and without the end. */
+static int view_is_current(struct store *s, int i, int *current, struct lab_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    const char *create = strstr(view[i].sql, "CREATE VIEW");
+    int rc = sqlite3_prepare_v2(s->db, "SELECT sql FROM sqlite_schema WHERE type = 'view' AND name = ?1", -1, &st, NULL);
+    if (rc == SQLITE_OK) rc = sqlite3_bind_text(st, 1, view[i].name, -1, SQLITE_STATIC);
+    if (rc == SQLITE_OK) rc = sqlite3_step(st);
+    const char *found = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(st, 0) : NULL;
+    size_t n = found ? strlen(found) : 0;
+    *current = found && !strncmp(found, create, n) && create[n] == ';';
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) db_fail(s, err);
+    sqlite3_finalize(st);
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : -1;
+}
+
+/* Views hold no data and belong to the program: a file from an earlier one gets those of this one. */
+static int refresh_views(struct store *s, struct lab_err *err)
+{
+    for (int i = 0, current; i < N_VIEW; i++) {
+        char drop[64];
+        if (view_is_current(s, i, &current, err) != 0) return -1;
+        if (current) continue;
+        snprintf(drop, sizeof drop, "DROP VIEW IF EXISTS %s", view[i].name);
+        if (store_begin(s, err) != 0) return -1;
+        if (sqlite3_exec(s->db, drop, NULL, NULL, NULL) != SQLITE_OK || sqlite3_exec(s->db, view[i].sql, NULL, NULL, NULL) != SQLITE_OK) {
+            db_fail(s, err);
+            sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+            return -1;
+        }
+        if (store_commit(s, err) != 0) return -1;
+    }
+    return 0;
 }
 
 /* SQLite does not wait for a lock when it changes the journal's mode, so we do. */
@@ -264,7 +310,7 @@ static int use_wal(struct store *s, struct lab_err *err)
 static int prepare_writer(struct store *s, int is_new, struct lab_err *err)
 {
     if (is_new && create(s, err) != 0) return -1;
-    if (use_wal(s, err) != 0) return -1;
+    if (use_wal(s, err) != 0 || refresh_views(s, err) != 0) return -1;
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
     return db_mark_lost(s, 0, err);
 }
