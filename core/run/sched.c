@@ -8,11 +8,9 @@
  * What another one is doing now goes to the end of the queue, until it is done or given up.
  */
 #include "run/sched.h"
-#include <math.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,32 +22,15 @@
 #include "exp/ckpt.h"
 #include "exp/env.h"
 #include "exp/work.h"
+#include "run/desk.h"
 #include "run/progress.h"
 #include "run/signals.h"
-#include "run/worker.h"
 
 enum { COMMIT_RECORDS = 1000, TICK_MS = 250, STOP_S = 10 };
 #define SECOND_NS INT64_C(1000000000)
 
 struct ceiling_job { size_t run; struct option_list lengths; };  /* any run of the task: it tells the task's options */
 
-struct desk {                        /* a worker and what it has told so far */
-    int busy;
-    struct worker worker;
-    enum work_kind kind;
-    size_t run;                      /* of the sweep */
-    const char *key;                 /* of that run */
-    int64_t attempt_id;
-    char attempt[STORE_UUID];
-    int resume; int64_t from_step;   /* the checkpoint to go on from; -1 = none */
-    struct record *record; size_t n, cap;            /* not in the database yet */
-    int started, done, stopped, failed;              /* which of these records arrived; failed: reason is set */
-    int saved;                       /* a checkpoint is among the records */
-    char reason[512], result[HASH_HEX];
-    char note[512];                  /* on checkpoints that were damaged or could not be saved; for the attempt's reason */
-    int64_t active_ns, begun_ns, step, beat_step;    /* beat_step: the step that the database knows */
-    int64_t deadline_ns; int timed_out;              /* by limits.time, 0 = none */
-};
 struct sched {
     struct store *store;
     const struct sweep *sweep;
@@ -187,8 +168,6 @@ static int plan_ceilings(struct sched *s, struct lab_err *err)
 
 /* ---- starting ---- */
 
-static const struct run_config *config_of(const struct sched *s, const struct desk *d) { return &s->sweep->run[d->run].config; }
-
 static void describe(const struct sched *s, size_t run, char *out, size_t size)
 {
     const struct sweep_run *r = &s->sweep->run[run];
@@ -202,26 +181,16 @@ static struct desk *free_desk(struct sched *s)
     return NULL;
 }
 
-static void clear_desk(struct desk *d, enum work_kind kind, size_t run, const char *key)
-{
-    d->kind = kind, d->run = run, d->key = key, d->attempt_id = 0, d->n = 0;
-    d->started = d->done = d->stopped = d->failed = d->timed_out = 0;
-    d->saved = 0;
-    d->reason[0] = d->result[0] = d->note[0] = d->attempt[0] = '\0';
-    d->resume = -1, d->from_step = 0;
-    d->active_ns = d->step = d->beat_step = 0, d->begun_ns = clock_ns();
-}
-
 /* 0, or -1 with the reason why the worker did not start. */
 static int start_worker(struct sched *s, struct desk *d, const struct option_list *lengths, struct lab_err *err)
 {
-    const char *log_key = d->kind == WORK_CEILING ? config_of(s, d)->task_key : d->key;
-    const struct limits_options *limits = &config_of(s, d)->limits;
+    const char *log_key = d->kind == WORK_CEILING ? d->config->task_key : d->config->key;
+    const struct limits_options *limits = &d->config->limits;
     struct str text = { 0 }, weights = { 0 }, checkpoint = { 0 }, log = { 0 };
-    path_beside(&weights, s->store, "weights", d->key, ".safetensors");
-    path_beside(&checkpoint, s->store, "checkpoints", d->key, "");
+    path_beside(&weights, s->store, "weights", d->config->key, ".safetensors");
+    path_beside(&checkpoint, s->store, "checkpoints", d->config->key, "");
     path_beside(&log, s->store, "logs", log_key, ".log");
-    work_write(&text, &(struct work_job){ d->kind, config_of(s, d), str_text(&weights), str_text(&checkpoint), d->attempt, d->resume,
+    work_write(&text, &(struct work_job){ d->kind, d->config, str_text(&weights), str_text(&checkpoint), d->attempt, d->resume,
                                           d->from_step, *lengths });
     int rc = weights.failed || checkpoint.failed || log.failed ? lab_fail(err, "out of memory for a worker's job")
            : worker_start(&d->worker, s->options->program ? s->options->program : "/proc/self/exe", &text, log.text, limits->memory, err);
@@ -236,32 +205,20 @@ static int start_worker(struct sched *s, struct desk *d, const struct option_lis
 
 /* ---- checkpoints ---- */
 
-__attribute__((format(printf, 2, 3)))
-static void add_note(struct desk *d, const char *fmt, ...)
-{
-    va_list ap;
-    size_t n = strlen(d->note);
-    if (n) n += (size_t)snprintf(d->note + n, sizeof d->note - n, "; ");
-    if (n >= sizeof d->note) return;
-    va_start(ap, fmt);
-    vsnprintf(d->note + n, sizeof d->note - n, fmt, ap);
-    va_end(ap);
-}
-
 /* The newest checkpoint that is sound and of which all that was told before is in the database. */
 static int choose_checkpoint(struct sched *s, struct desk *d, int64_t env_id, const char *name, struct lab_err *err)
 {
     struct ckpt_mark mark, best = { .step = 0 };
     struct str base = { 0 };
     int rc = 0, unusable = 0;
-    path_beside(&base, s->store, "checkpoints", d->key, "");
+    path_beside(&base, s->store, "checkpoints", d->config->key, "");
     for (int slot = 0; slot < CKPT_SLOTS && rc == 0 && !base.failed; slot++) {
         char path[CKPT_PATH];
         struct lab_err why;
-        int usable = 0, found = ckpt_path(path, base.text, slot, &why) == 0 ? ckpt_check(path, d->key, &mark, &why) : -1;
+        int usable = 0, found = ckpt_path(path, base.text, slot, &why) == 0 ? ckpt_check(path, d->config->key, &mark, &why) : -1;
         if (found < 0) {
             progress_note(&s->progress, "%s: %s", name, why.msg);
-            add_note(d, "%s", why.msg);
+            desk_note(d, "%s", why.msg);
         }
         if (found != 0) continue;
         rc = store_is_saved(s->store, s->run_id[d->run], env_id, mark.attempt, mark.step, &usable, err);
@@ -291,7 +248,7 @@ static int begin_attempt(struct sched *s, struct desk *d, const char *name, stru
 {
     struct str json = { 0 };
     int64_t env_id;
-    env_json(&json, config_of(s, d));
+    env_json(&json, d->config);
     int rc = json.failed ? lab_fail(err, "out of memory for the provenance of a run") : store_put_env(s->store, json.text, &env_id, err);
     /* Our own process id: as long as we live the attempt is looked after, whatever becomes of the worker. */
     if (rc == 0) rc = store_attempt_begin(s->store, s->run_id[d->run], env_id, getpid(), &d->attempt_id, err);
@@ -321,11 +278,11 @@ static int claim(struct sched *s, struct desk *d, enum sched_need *need, struct 
     char name[160];
     *need = SCHED_NOTHING;
     describe(s, d->run, name, sizeof name);
-    if (store_run_status(s->store, d->key, &status, err) != 0) return -1;
+    if (store_run_status(s->store, d->config->key, &status, err) != 0) return -1;
     if (is_left_alone(s, d->run, &status, name)) return 0;
-    if (sched_need(s->store, config_of(s, d), need, lengths, err) != 0) return -1;
+    if (sched_need(s->store, d->config, need, lengths, err) != 0) return -1;
     d->attempt_id = status.attempt_id;               /* where later evaluations go */
-    if (status.state == STORE_DONE) remove_checkpoints(s, d->key);       /* a kill may have come between */
+    if (status.state == STORE_DONE) remove_checkpoints(s, d->config->key);       /* a kill may have come between */
     if (*need == SCHED_NOTHING) s->report->already++;
     if (*need != SCHED_TRAIN) return 0;
     if (status.state == STORE_DONE) {
@@ -343,7 +300,7 @@ static int end_attempt(struct sched *s, struct desk *d, const char *status, int 
     snprintf(reason, sizeof reason, "%s%s%s", done ? "" : d->reason, !done && *d->note ? "; " : "", d->note);
     struct store_end end = { .status = status, .reason = *reason ? reason : NULL, .result_sha256 = *d->result ? d->result : NULL,
                              .active_ns = d->active_ns ? d->active_ns : clock_ns() - d->begun_ns,
-                             .last_step = done ? config_of(s, d)->train.steps : d->step,
+                             .last_step = done ? d->config->train.steps : d->step,
                              .exit_code = exit_code, .term_signal = term_signal };
     return store_attempt_end(s->store, d->attempt_id, &end, err);
 }
@@ -354,8 +311,8 @@ static int start_run(struct sched *s, struct desk *d, size_t run, struct lab_err
     struct option_list lengths;
     struct store_status status;
     struct lab_err why;
-    clear_desk(d, WORK_TRAIN, run, s->sweep->run[run].config.key);
-    if (store_run_status(s->store, d->key, &status, err) != 0) return -1;
+    desk_clear(d, WORK_TRAIN, run, &s->sweep->run[run].config);
+    if (store_run_status(s->store, d->config->key, &status, err) != 0) return -1;
     if (status.state == STORE_RUNNING) return put_back(s, run), 0;       /* without a transaction: we may come here every second */
     if (store_begin(s->store, err) != 0 || claim(s, d, &need, &lengths, err) != 0 || store_commit(s->store, err) != 0) return -1;
     if (need == SCHED_NOTHING) return 0;
@@ -372,7 +329,7 @@ static void start_ceiling(struct sched *s, struct desk *d, const struct ceiling_
 {
     struct lab_err why;
     if (!job->lengths.n) return;                     /* all in the database */
-    clear_desk(d, WORK_CEILING, job->run, s->sweep->run[job->run].config.key);
+    desk_clear(d, WORK_CEILING, job->run, &s->sweep->run[job->run].config);
     if (start_worker(s, d, &job->lengths, &why) != 0) progress_note(&s->progress, "%s", why.msg);
 }
 
@@ -394,86 +351,11 @@ static int start_what_fits(struct sched *s, struct lab_err *err)
     return 0;
 }
 
-/* ---- what workers send ---- */
-
-/* Would the database take it?  A worker whose memory a plugin has damaged must not end the sweep. */
-static int is_plausible(const struct desk *d, const struct record *r)
-{
-    int counts = r->n_tok > 0 && r->n_tok_ok >= 0 && r->n_tok_ok <= r->n_tok && r->length > 0 && r->step >= 0;
-    if ((d->kind == WORK_CEILING) != (r->type == RECORD_CEILING)) return 0;
-    switch (r->type) {
-    case RECORD_METRIC: case RECORD_ARTIFACT: case RECORD_CHECKPOINT: return 1;
-    case RECORD_EVAL_SLICE: if (r->position < 0) return 0;   /* fall through */
-    case RECORD_EVAL: return counts && r->n > 0 && r->n_exact >= 0 && r->n_exact <= r->n;
-    case RECORD_EVAL_POSITION: return counts && r->position >= 0;
-    case RECORD_UNTRAINED: return r->position >= 0 && r->n > 0 && r->n <= r->length - r->position;
-    case RECORD_CEILING: return r->length > 0 && r->n > 0 && isfinite(r->value) && isfinite(r->error);
-    default: return 0;
-    }
-}
-
-/* Text from a plugin may hold anything, and may have been cut within a character. */
-static void take_text(char *to, const char *text)
-{
-    size_t n = strlen(text);
-    memcpy(to, text, n + 1);
-    for (size_t at = 0; (at += str_utf8(text + at, n - at)) < n; at++) to[at] = '?';
-}
-
-static void take_reason(struct desk *d, const char *text)
-{
-    take_text(d->reason, text);
-    d->failed = 1;
-}
-
-static void take_stopped(struct desk *d, const char *no_checkpoint)
-{
-    char text[sizeof ((struct record *)0)->text];
-    take_text(text, no_checkpoint);
-    if (*text) add_note(d, "no checkpoint: %s", text);
-    d->stopped = 1;
-}
-
-static int take(void *ctx, const struct record *r, struct lab_err *err)
-{
-    struct desk *d = ctx;
-    if (r->type == RECORD_START) {
-        if (d->started || strcmp(r->sha256, d->key))
-            return lab_fail(err, "the worker took up run %.16s, its job was %.16s", r->sha256, d->key);
-        return d->started = 1, 0;
-    }
-    if (r->type == RECORD_FAILED) return take_reason(d, r->text), 0;
-    if (r->type == RECORD_STOPPED) return take_stopped(d, r->text), 0;
-    if (!d->started || d->done) return lab_fail(err, "the worker sent a result %s", d->done ? "after its end" : "before it named its run");
-    if (r->step > d->step) d->step = r->step;
-    if (r->type == RECORD_PROGRESS) return 0;
-    if (r->type == RECORD_DONE) {
-        memcpy(d->result, r->sha256, sizeof d->result);
-        d->active_ns = r->active_ns;
-        return d->done = 1, 0;
-    }
-    if (r->type == RECORD_CHECKPOINT) d->saved = 1;
-    if (!is_plausible(d, r)) return lab_fail(err, "the worker sent a result that cannot be (record type %d)", (int)r->type);
-    if (mem_grow(&d->record, &d->cap, d->n + 1, sizeof *d->record, err) != 0) return -1;
-    d->record[d->n++] = *r;
-    return 0;
-}
-
-static void read_desk(struct desk *d)
-{
-    struct worker_sink sink = { take, d };
-    struct lab_err err;
-    worker_read_output(&d->worker);
-    if (d->failed || worker_read(&d->worker, &sink, &err) == 0) return;
-    take_reason(d, err.msg);                         /* whatever else it says is not believed */
-    worker_signal(&d->worker, SIGKILL);
-}
-
 /* ---- into the database ---- */
 
 static int enter_records(struct sched *s, struct desk *d, struct lab_err *err)
 {
-    const struct run_config *c = config_of(s, d);
+    const struct run_config *c = d->config;
     for (size_t i = 0; i < d->n; i++) {
         const struct record *r = &d->record[i];
         int rc = r->type == RECORD_CEILING ? store_put_ceiling(s->store, c->task_key, c->task->name, r, err)
@@ -516,50 +398,14 @@ static int commit_if_time(struct sched *s, struct lab_err *err)
 
 /* ---- the end of a worker ---- */
 
-enum verdict { DONE, FAILED, INTERRUPTED, TIMED_OUT };
-static const char *const verdict_status[] = { "done", "failed", "interrupted", "timeout" };
-
-/* A plugin that gets no memory mostly crashes next: the numbers show it. */
-static void add_memory(const struct sched *s, struct desk *d)
-{
-    int limit = config_of(s, d)->limits.memory;
-    size_t n = strlen(d->reason);
-    if (limit && d->worker.peak_mb >= limit / 2)
-        snprintf(d->reason + n, sizeof d->reason - n, "; out of memory? it held %d MB, limits.memory is %d MB", (int)d->worker.peak_mb, limit);
-}
-
-static enum verdict judge(const struct sched *s, struct desk *d)
-{
-    const struct worker *w = &d->worker;
-    char end[160];
-    if (d->failed) return FAILED;
-    if (d->done && WIFEXITED(w->status) && WEXITSTATUS(w->status) == 0 && !w->n_in) return DONE;
-    if (d->timed_out) {
-        snprintf(d->reason, sizeof d->reason, "took longer than limits.time = %g s%s", config_of(s, d)->limits.time,
-                 d->stopped ? "" : ", and did not stop when asked to");
-        return TIMED_OUT;
-    }
-    if (d->stopped || (s->stopping && WIFSIGNALED(w->status))) {
-        snprintf(d->reason, sizeof d->reason, "%s%s", s->stopping ? "SIG" : "stopped", s->stopping ? sigabbrev_np(s->stopping) : "");
-        return INTERRUPTED;
-    }
-    worker_describe(w, end, sizeof end);
-    const char *when = d->done ? " after its result" : w->n_in ? " in the middle of a record" :
-                       WIFEXITED(w->status) ? " without a result" : "";
-    int is_kill = WIFSIGNALED(w->status) && WTERMSIG(w->status) == SIGKILL;
-    snprintf(d->reason, sizeof d->reason, "%s%s%s", end, when, is_kill ? "; the system does that when memory runs out" : "");
-    add_memory(s, d);
-    return FAILED;
-}
-
-static void tell(struct sched *s, const struct desk *d, enum verdict verdict)
+static void tell(struct sched *s, const struct desk *d, enum desk_verdict verdict)
 {
     char name[160];
     struct sched_report *report = s->report;
     int *const count[] = { &report->done, &report->failed, &report->interrupted, &report->failed };
     describe(s, d->run, name, sizeof name);
     if (d->kind != WORK_CEILING) ++*count[verdict];
-    if (verdict != FAILED && verdict != TIMED_OUT) return;
+    if (verdict != DESK_FAILED && verdict != DESK_TIMED_OUT) return;
     const char *what = d->kind == WORK_CEILING ? "no order-blind ceiling" : d->kind == WORK_EVALUATE ? "FAILED evaluation" : "FAILED";
     progress_note(&s->progress, "%s: %s: %s%s%s", what, name, d->reason, d->worker.logged ? "; it printed: " : "",
                   d->worker.logged ? d->worker.log_path : "");
@@ -576,17 +422,17 @@ static void tell_late(struct sched *s, const struct desk *d)
 
 static int end_desk(struct sched *s, struct desk *d, struct lab_err *err)
 {
-    read_desk(d);                                    /* the last of it */
-    enum verdict verdict = judge(s, d);
-    int status = d->worker.status, keep = d->kind != WORK_EVALUATE || verdict == DONE, late = 0;
+    desk_read(d);                                    /* the last of it */
+    enum desk_verdict verdict = desk_judge(d, s->stopping);
+    int status = d->worker.status, keep = d->kind != WORK_EVALUATE || verdict == DESK_DONE, late = 0;
     if (store_begin(s->store, err) != 0 || (keep && enter_records(s, d, err) != 0)) return -1;
-    if (d->kind == WORK_TRAIN) late = end_attempt(s, d, verdict_status[verdict], WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+    if (d->kind == WORK_TRAIN) late = end_attempt(s, d, desk_status[verdict], WIFEXITED(status) ? WEXITSTATUS(status) : -1,
                                                   WIFSIGNALED(status) ? WTERMSIG(status) : 0, err);
     if (late < 0 || store_commit(s->store, err) != 0) return -1;
     if (late) tell_late(s, d);
     else tell(s, d, verdict);
     if (d->kind == WORK_TRAIN) s->steps += (double)(d->step - d->from_step);
-    if (d->kind == WORK_TRAIN && verdict == DONE && !late) remove_checkpoints(s, d->key);
+    if (d->kind == WORK_TRAIN && verdict == DESK_DONE && !late) remove_checkpoints(s, d->config->key);
     worker_close(&d->worker);
     d->busy = 0;
     return 0;
@@ -608,7 +454,7 @@ static struct progress_now progress_now(const struct sched *s)
         const struct desk *d = &s->desk[i];
         if (!d->busy || d->kind != WORK_TRAIN) continue;
         now.steps += (double)(d->step - d->from_step);
-        now.steps_left += (double)(config_of(s, d)->train.steps - d->step);
+        now.steps_left += (double)(d->config->train.steps - d->step);
     }
     for (size_t i = 0; i < s->n_queued; i++) {
         size_t run = s->queue[(s->head + i) % s->sweep->n];
@@ -685,7 +531,7 @@ static int look_around(struct sched *s, struct lab_err *err)
     for (int i = 0; i < s->n_desk; i++) {
         struct desk *d = &s->desk[i];
         if (!d->busy) continue;
-        read_desk(d);
+        desk_read(d);
         check_time(d);
         if (worker_reap(&d->worker) && end_desk(s, d, err) != 0) return -1;
     }

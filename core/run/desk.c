@@ -1,0 +1,143 @@
+/* desk -- see desk.h. */
+#include "run/desk.h"
+#include <math.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include "base/clock.h"
+#include "base/mem.h"
+
+/* What stays is the worker's buffer and the room for records. */
+void desk_clear(struct desk *d, enum work_kind kind, size_t run, const struct run_config *config)
+{
+    d->kind = kind, d->run = run, d->config = config, d->attempt_id = 0, d->n = 0;
+    d->started = d->done = d->stopped = d->failed = d->saved = d->timed_out = 0;
+    d->reason[0] = d->result[0] = d->note[0] = d->attempt[0] = '\0';
+    d->resume = -1, d->from_step = 0;
+    d->active_ns = d->step = d->beat_step = 0, d->begun_ns = clock_ns();
+}
+
+void desk_note(struct desk *d, const char *fmt, ...)
+{
+    va_list ap;
+    size_t n = strlen(d->note);
+    if (n) n += (size_t)snprintf(d->note + n, sizeof d->note - n, "; ");
+    if (n >= sizeof d->note) return;
+    va_start(ap, fmt);
+    vsnprintf(d->note + n, sizeof d->note - n, fmt, ap);
+    va_end(ap);
+}
+
+/* ---- what the worker sends ---- */
+
+/* Would the database take it?  A worker whose memory a plugin has damaged must not end the sweep. */
+static int is_plausible(const struct desk *d, const struct record *r)
+{
+    int counts = r->n_tok > 0 && r->n_tok_ok >= 0 && r->n_tok_ok <= r->n_tok && r->length > 0 && r->step >= 0;
+    if ((d->kind == WORK_CEILING) != (r->type == RECORD_CEILING)) return 0;
+    switch (r->type) {
+    case RECORD_METRIC: case RECORD_ARTIFACT: case RECORD_CHECKPOINT: return 1;
+    case RECORD_EVAL_SLICE: if (r->position < 0) return 0;   /* fall through */
+    case RECORD_EVAL: return counts && r->n > 0 && r->n_exact >= 0 && r->n_exact <= r->n;
+    case RECORD_EVAL_POSITION: return counts && r->position >= 0;
+    case RECORD_UNTRAINED: return r->position >= 0 && r->n > 0 && r->n <= r->length - r->position;
+    case RECORD_CEILING: return r->length > 0 && r->n > 0 && isfinite(r->value) && isfinite(r->error);
+    default: return 0;
+    }
+}
+
+/* Text from a plugin may hold anything, and may have been cut within a character. */
+static void take_text(char *to, const char *text)
+{
+    size_t n = strlen(text);
+    memcpy(to, text, n + 1);
+    for (size_t at = 0; (at += str_utf8(text + at, n - at)) < n; at++) to[at] = '?';
+}
+
+static void take_reason(struct desk *d, const char *text)
+{
+    take_text(d->reason, text);
+    d->failed = 1;
+}
+
+static void take_stopped(struct desk *d, const char *no_checkpoint)
+{
+    char text[sizeof ((struct record *)0)->text];
+    take_text(text, no_checkpoint);
+    if (*text) desk_note(d, "no checkpoint: %s", text);
+    d->stopped = 1;
+}
+
+static int take(void *ctx, const struct record *r, struct lab_err *err)
+{
+    struct desk *d = ctx;
+    if (r->type == RECORD_START) {
+        if (d->started || strcmp(r->sha256, d->config->key))
+            return lab_fail(err, "the worker took up run %.16s, its job was %.16s", r->sha256, d->config->key);
+        return d->started = 1, 0;
+    }
+    if (r->type == RECORD_FAILED) return take_reason(d, r->text), 0;
+    if (r->type == RECORD_STOPPED) return take_stopped(d, r->text), 0;
+    if (!d->started || d->done) return lab_fail(err, "the worker sent a result %s", d->done ? "after its end" : "before it named its run");
+    if (r->step > d->step) d->step = r->step;
+    if (r->type == RECORD_PROGRESS) return 0;
+    if (r->type == RECORD_DONE) {
+        memcpy(d->result, r->sha256, sizeof d->result);
+        d->active_ns = r->active_ns;
+        return d->done = 1, 0;
+    }
+    if (r->type == RECORD_CHECKPOINT) d->saved = 1;
+    if (!is_plausible(d, r)) return lab_fail(err, "the worker sent a result that cannot be (record type %d)", (int)r->type);
+    if (mem_grow(&d->record, &d->cap, d->n + 1, sizeof *d->record, err) != 0) return -1;
+    d->record[d->n++] = *r;
+    return 0;
+}
+
+void desk_read(struct desk *d)
+{
+    struct worker_sink sink = { take, d };
+    struct lab_err err;
+    worker_read_output(&d->worker);
+    if (d->failed || worker_read(&d->worker, &sink, &err) == 0) return;
+    take_reason(d, err.msg);                         /* whatever else it says is not believed */
+    worker_signal(&d->worker, SIGKILL);
+}
+
+/* ---- what became of it ---- */
+
+const char *const desk_status[] = { "done", "failed", "interrupted", "timeout" };
+
+/* A plugin that gets no memory mostly crashes next: the numbers show it. */
+static void add_memory(struct desk *d)
+{
+    int limit = d->config->limits.memory;
+    size_t n = strlen(d->reason);
+    if (limit && d->worker.peak_mb >= limit / 2)
+        snprintf(d->reason + n, sizeof d->reason - n, "; out of memory? it held %d MB, limits.memory is %d MB", (int)d->worker.peak_mb, limit);
+}
+
+enum desk_verdict desk_judge(struct desk *d, int stopping)
+{
+    const struct worker *w = &d->worker;
+    char end[160];
+    if (d->failed) return DESK_FAILED;
+    if (d->done && WIFEXITED(w->status) && WEXITSTATUS(w->status) == 0 && !w->n_in) return DESK_DONE;
+    if (d->timed_out) {
+        snprintf(d->reason, sizeof d->reason, "took longer than limits.time = %g s%s", d->config->limits.time,
+                 d->stopped ? "" : ", and did not stop when asked to");
+        return DESK_TIMED_OUT;
+    }
+    if (d->stopped || (stopping && WIFSIGNALED(w->status))) {
+        snprintf(d->reason, sizeof d->reason, "%s%s", stopping ? "SIG" : "stopped", stopping ? sigabbrev_np(stopping) : "");
+        return DESK_INTERRUPTED;
+    }
+    worker_describe(w, end, sizeof end);
+    const char *when = d->done ? " after its result" : w->n_in ? " in the middle of a record" :
+                       WIFEXITED(w->status) ? " without a result" : "";
+    int is_kill = WIFSIGNALED(w->status) && WTERMSIG(w->status) == SIGKILL;
+    snprintf(d->reason, sizeof d->reason, "%s%s%s", end, when, is_kill ? "; the system does that when memory runs out" : "");
+    add_memory(d);
+    return DESK_FAILED;
+}
