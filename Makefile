@@ -65,7 +65,7 @@ OLD_PLUGINS := $(OLD_SRC:%.c=$(B)/%.so)
 UNIT_SRC    := $(wildcard tests/unit/test_*.c)
 UNIT_BIN    := $(UNIT_SRC:%.c=$(B)/%)
 NUMERIC     := $(addprefix build/normal/tests/unit/test_,golden gradients facts)
-SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql)
+SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql core/store/migrations/*.sql)
 SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist

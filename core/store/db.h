@@ -4,12 +4,14 @@
 #include <sqlite3.h>
 #include "store/store.h"
 
-enum { DB_STATEMENTS = 32 };         /* room for store.c's prepared statements */
+enum { DB_SCHEMA = 1,                /* the version that this lab reads and writes */
+       DB_STATEMENTS = 32 };         /* room for store.c's prepared statements */
 struct store {
     sqlite3 *db;
     char *path;                      /* as the user gave it: every message begins with it */
     enum store_mode mode;
     sqlite3_stmt *stmt[DB_STATEMENTS];
+    char notice[1024];               /* what opening did that a user should know */
 };
 
 /* -1 with "PATH: what SQLite's last error on this handle means and what to do" in err. */
@@ -18,6 +20,16 @@ int db_fail(struct store *, struct lab_err *err);
 /* A random (version 4) UUID. */
 enum { DB_UUID = 37 };
 int db_uuid(struct store *, char uuid[DB_UUID], struct lab_err *err);
+
+/* The first number of the first row; it is an error if there is none. */
+int db_ask_integer(struct store *, const char *sql, int64_t *out, struct lab_err *err);
+
+/* Makes all views anew. */
+int db_make_views(struct store *, struct lab_err *err);
+
+/* From schema `from` to `to`, step[n] being the SQL from n to n + 1, after a backup beside the database.  Outside transactions. */
+int db_migrate(struct store *, const char *const *step, int64_t from, int64_t to, struct lab_err *err);
+extern const char *const db_steps[DB_SCHEMA];
 
 /* Marks attempts as lost that say "running" and whose process is gone: of one run, or of all with run_id 0. */
 int db_mark_lost(struct store *, int64_t run_id, struct lab_err *err);
