@@ -41,7 +41,7 @@ typedef float lab_real;
 
 /* ---- errors: one line that says what was found, what was expected, what to change ---- */
 
-struct lab_err { char msg[512]; };
+struct lab_err { char msg[1024]; };
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))

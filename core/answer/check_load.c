@@ -11,7 +11,7 @@ enum { LOAD_MS = 500 };              /* a plugin is loaded by every command and 
 /* The loader's message ends in the cure, behind a semicolon. */
 static void fail_to_load(struct check_case *c, const char *message)
 {
-    char seen[512];
+    char seen[sizeof ((struct lab_err *)0)->msg];
     snprintf(seen, sizeof seen, "%s", message);
     char *cure = strstr(seen, "; ");
     if (cure) *cure = '\0';

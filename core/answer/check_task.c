@@ -33,30 +33,31 @@ static void close_instance(struct instance *t)
 
 static int tape_of(const struct instance *t, int len) { return t->task->tape ? t->task->tape(t->self, len) : len; }
 
-struct sheet { struct lab_example e; int tape; char *map[4]; size_t map_bytes; };
+enum { ARRAYS = 5 };                 /* of an example */
+struct sheet { struct lab_example e; int tape; char *map[ARRAYS]; size_t map_bytes; };
 
 static void make_sheet(struct sheet *s, int tape, int guarded)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = (size_t)tape * 4, inside = (bytes + page - 1) / page * page;
-    void *at[4];
+    void *at[ARRAYS];
     s->tape = tape, s->map_bytes = inside + 2 * page;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < ARRAYS; i++) {
         s->map[i] = mmap(NULL, s->map_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (s->map[i] == MAP_FAILED) abort();
         if (guarded) mprotect(s->map[i], page, PROT_NONE), mprotect(s->map[i] + page + inside, page, PROT_NONE);
-        at[i] = s->map[i] + page + inside - bytes;
+        at[i] = s->map[i] + page + inside - (i < ARRAYS - 1 ? bytes : (size_t)tape);     /* counted has one byte a token */
     }
-    s->e = (struct lab_example){ .in = at[0], .target = at[1], .weight = at[2], .pos = at[3] };
+    s->e = (struct lab_example){ .in = at[0], .target = at[1], .weight = at[2], .pos = at[3], .counted = at[4] };
 }
 
-static void free_sheet(struct sheet *s) { for (int i = 0; i < 4; i++) munmap(s->map[i], s->map_bytes); }
+static void free_sheet(struct sheet *s) { for (int i = 0; i < ARRAYS; i++) munmap(s->map[i], s->map_bytes); }
 
 static void draw(struct check_case *c, const struct instance *t, struct sheet *s, uint64_t seed, int split, int64_t n, int len)
 {
     struct lab_err err = { "" };
     const char *between = *t->variant ? ", " : "";
     check_doing(c, "%s%sexample %lld of split %d, length %d", t->variant, between, (long long)n, split, len);
-    for (int i = 0; i < s->tape; i++) s->e.in[i] = s->e.target[i] = INT32_MIN, s->e.weight[i] = 1, s->e.pos[i] = i;
+    for (int i = 0; i < s->tape; i++) s->e.in[i] = s->e.target[i] = INT32_MIN, s->e.weight[i] = 1, s->e.pos[i] = i, s->e.counted[i] = 1;
     s->e.prompt = s->e.slice = 0;
     if (t->task->sample(t->self, seed, split, n, len, &s->e, &err) != 0)
         check_fail(c, "an example of every length from min_len to max_len", "min_len or max_len of lab_task_info", "sample refuses: %.200s",
@@ -153,7 +154,7 @@ static void check_example(struct check_case *c, const struct instance *t, const 
 {
     const struct lab_task_info *i = &t->info;
     const struct lab_example *e = &s->e;
-    int scored = 0;
+    int scored = 0, most = i->max_pos > 0 ? i->max_pos : s->tape;
     for (int k = 0; k < s->tape; k++) {
         if (e->in[k] < 0 || e->in[k] >= i->vocab_in)
             check_fail(c, "token ids in [0, vocab_in)", "a token past the vocabulary, or one that was not written", "in[%d] is %d, vocab_in %d", k, e->in[k], i->vocab_in);
@@ -161,8 +162,9 @@ static void check_example(struct check_case *c, const struct instance *t, const 
             check_fail(c, "targets in [0, vocab_out), or -1", "a target past the vocabulary, or one that was not written", "target[%d] is %d, vocab_out %d", k,
                        e->target[k], i->vocab_out);
         if (!isfinite(e->weight[k]) || e->weight[k] < 0) check_fail(c, "weights that are finite and not negative", "weight[] of struct lab_example", "weight[%d] is %g", k, (double)e->weight[k]);
-        if (e->pos[k] < 0 || e->pos[k] >= s->tape)
-            check_fail(c, "positions in [0, tape)", "pos[] of struct lab_example", "pos[%d] is %d, tape %d", k, e->pos[k], s->tape);
+        if (e->pos[k] < 0 || e->pos[k] >= most)
+            check_fail(c, "positions in [0, max_pos), or [0, tape) without one", "pos[] of struct lab_example, or max_pos of lab_task_info",
+                       "pos[%d] is %d, the limit %d", k, e->pos[k], most);
         if (e->pos[k] != k && !(c->task->flags & LAB_TASK_POSITIONS))
             check_fail(c, "positions left alone", "LAB_TASK_POSITIONS is missing, so they are not used", "pos[%d] is %d", k, e->pos[k]);
         scored += e->target[k] >= 0 && e->weight[k] > 0;

@@ -1,10 +1,12 @@
 /* cmd_list -- lab list: the encoders and tasks at hand, where each is from, and the files that were refused and why.
  * Loads plugins and starts nothing else. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "answer/table.h"
 #include "base/str.h"
+#include "base/mem.h"
 #include "cli/cmd.h"
 
 static const char *const kind_name[] = { "encoder", "task" };
@@ -51,27 +53,26 @@ static void add_row(struct table *t, const struct registry *r, const struct plug
     str_free(&note);
 }
 
-static void add_table(struct str *out, const struct registry *r, enum plugin_kind kind)
+static void add_table(struct str *out, const struct registry *r, enum plugin_kind kind, size_t *order)
 {
     const char *const header[] = { kind_name[kind], "version", "summary", "file", "note" };
     struct table t;
-    int found = 0;
+    size_t n = registry_sorted(r, kind, order);
     table_init(&t, 5);
     for (int i = 0; i < 5; i++) table_add(&t, header[i]);
-    for (size_t i = 0; i < r->n_entry; i++)
-        if (r->entry[i].kind == kind) add_row(&t, r, &r->entry[i]), found = 1;
-    if (found) table_write(&t, TABLE_TEXT, out);
+    for (size_t i = 0; i < n; i++) add_row(&t, r, &r->entry[order[i]]);
+    if (n) table_write(&t, TABLE_TEXT, out);
     else str_printf(out, "no %s was found; `make` builds them, --plugin names others\n", kind_name[kind]);
     str_add(out, "\n");
     out->failed |= t.failed;
     table_free(&t);
 }
 
-static void add_text(struct str *out, const struct registry *r)
+static void add_text(struct str *out, const struct registry *r, size_t *order)
 {
     int refused = 0;
-    add_table(out, r, PLUGIN_ENCODER);
-    add_table(out, r, PLUGIN_TASK);
+    add_table(out, r, PLUGIN_ENCODER, order);
+    add_table(out, r, PLUGIN_TASK, order);
     for (size_t i = 0; i < r->n_file; i++) {
         if (r->file[i].plugin) continue;
         if (!refused++) str_add(out, "refused:\n");
@@ -80,13 +81,13 @@ static void add_text(struct str *out, const struct registry *r)
     if (!refused) str_add(out, "`lab info NAME` tells more.\n");
 }
 
-static void add_json_entries(struct str *out, const struct registry *r, enum plugin_kind kind)
+static void add_json_entries(struct str *out, const struct registry *r, enum plugin_kind kind, size_t *order)
 {
     const char *between = "";
+    size_t n = registry_sorted(r, kind, order);
     str_printf(out, "\"%ss\":[", kind_name[kind]);
-    for (size_t i = 0; i < r->n_entry; i++) {
-        const struct plugin_entry *e = &r->entry[i];
-        if (e->kind != kind) continue;
+    for (size_t i = 0; i < n; i++) {
+        const struct plugin_entry *e = &r->entry[order[i]];
         str_printf(out, "%s{\"name\":\"%s\",\"version\":", between, e->name);
         str_json(out, version_of(r, e));
         str_add(out, ",\"summary\":");
@@ -102,12 +103,12 @@ static void add_json_entries(struct str *out, const struct registry *r, enum plu
     str_add(out, "],");
 }
 
-static void add_json(struct str *out, const struct registry *r)
+static void add_json(struct str *out, const struct registry *r, size_t *order)
 {
     const char *between = "";
     str_add(out, "{");
-    add_json_entries(out, r, PLUGIN_ENCODER);
-    add_json_entries(out, r, PLUGIN_TASK);
+    add_json_entries(out, r, PLUGIN_ENCODER, order);
+    add_json_entries(out, r, PLUGIN_TASK, order);
     str_add(out, "\"refused\":[");
     for (size_t i = 0; i < r->n_file; i++) {
         if (r->file[i].plugin) continue;
@@ -136,8 +137,11 @@ int cmd_list(const struct cmd *cmd, int argc, char **argv)
         return cli_fail(cmd, EXIT_USAGE, &err);
     }
     if (cli_registry(&registry, &plugin, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
-    if (json) add_json(&out, &registry);
-    else add_text(&out, &registry);
+    size_t *order = mem_alloc((registry.n_entry + 1) * sizeof *order, &err);
+    if (!order) out.failed = 1;
+    else if (json) add_json(&out, &registry, order);
+    else add_text(&out, &registry, order);
+    free(order);
     fputs(str_text(&out), stdout);
     if (out.failed) lab_fail(&err, "out of memory: the list is cut"), rc = cli_fail(cmd, EXIT_SOME_FAILED, &err);
     str_free(&out);

@@ -412,16 +412,33 @@ const struct plugin_file *registry_refused(const struct registry *r, const char 
     return NULL;
 }
 
+static int by_name(const void *a, const void *b, void *registry)
+{
+    const struct registry *r = registry;
+    size_t i = *(const size_t *)a, j = *(const size_t *)b;
+    int order = strcmp(r->entry[i].name, r->entry[j].name);
+    return order ? order : i < j ? -1 : 1;           /* of one name: the order of loading */
+}
+
+size_t registry_sorted(const struct registry *r, enum plugin_kind kind, size_t *order)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_entry; i++) if (r->entry[i].kind == kind) order[n++] = i;
+    qsort_r(order, n, sizeof *order, by_name, (void *)r);
+    return n;
+}
+
 static void unknown(const struct registry *r, enum plugin_kind kind, const char *name, struct lab_err *err)
 {
     struct str known = { 0 };
     struct lab_err ignored;
     const char **names = mem_alloc((r->n_entry + 1) * sizeof *names, &ignored);
-    size_t n = 0;
-    for (size_t i = 0; i < r->n_entry; i++) {
-        if (r->entry[i].kind != kind || r->entry[i].shadowed_by >= 0) continue;
-        str_printf(&known, "%s%s", known.len ? ", " : "", r->entry[i].name);
-        if (names) names[n++] = r->entry[i].name;
+    size_t *order = mem_alloc((r->n_entry + 1) * sizeof *order, &ignored);
+    size_t n = 0, all = order ? registry_sorted(r, kind, order) : 0;
+    for (size_t i = 0; i < all; i++) {
+        if (r->entry[order[i]].shadowed_by >= 0) continue;
+        str_printf(&known, "%s%s", known.len ? ", " : "", r->entry[order[i]].name);
+        if (names) names[n++] = r->entry[order[i]].name;
     }
     const char *near = names ? str_nearest(name, names) : NULL;
     const struct plugin_file *refused = registry_refused(r, name);
@@ -432,6 +449,7 @@ static void unknown(const struct registry *r, enum plugin_kind kind, const char 
     else
         lab_fail(err, "unknown %s '%.80s'%s%s%s; known: %s", kind_name[kind], name, near ? ": did you mean '" : "",
                  near ? near : "", near ? "'?" : "", str_text(&known));
+    free(order);
     free(names);
     str_free(&known);
 }

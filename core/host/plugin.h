@@ -16,7 +16,7 @@
 struct plugin_file {                 /* one file that was looked at */
     char *path;                      /* resolved: absolute, no links */
     const struct lab_plugin *plugin; /* NULL if refused */
-    char  refusal[512];              /* "" or one line: what was found, what was expected, what to do */
+    char  refusal[1024];             /* "" or one line: what was found, what was expected, what to do */
     char  sha256[HASH_HEX];          /* of the file */
     int   given;                     /* named by the user: a refusal is an error, not a note */
     int   place;                     /* which part of the search path it is from */
@@ -44,6 +44,8 @@ void registry_free(struct registry *);
 
 /* NULL with a message that lists the known names and the nearest one. */
 const struct plugin_entry *registry_find(const struct registry *, enum plugin_kind, const char *name, struct lab_err *err);
+/* Fills order (room for n_entry) with the entries of one kind by name, a shadowed one after what shadows it; returns how many. */
+size_t registry_sorted(const struct registry *, enum plugin_kind, size_t *order);
 /* A refused file that bears the name, most likely what was meant; or NULL. */
 const struct plugin_file *registry_refused(const struct registry *, const char *name);
 

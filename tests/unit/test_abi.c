@@ -17,7 +17,7 @@
 #define SIZE(S, n)  { "sizeof " #S, sizeof(struct S), n }
 #define AT(S, f, n) { #S "." #f, offsetof(struct S, f), n }
 static const struct { const char *what; size_t found, expected; } layout[] = {
-    SIZE(lab_err, 512), AT(lab_err, msg, 0),
+    SIZE(lab_err, 1024), AT(lab_err, msg, 0),
     SIZE(lab_rng, 44), AT(lab_rng, key, 0), AT(lab_rng, counter, 8), AT(lab_rng, word, 24), AT(lab_rng, used, 40),
     SIZE(lab_option, 56), AT(lab_option, name, 0), AT(lab_option, type, 8), AT(lab_option, off, 12), AT(lab_option, def, 16),
     AT(lab_option, lo, 24), AT(lab_option, hi, 32), AT(lab_option, choices, 40), AT(lab_option, help, 48),

@@ -41,7 +41,7 @@ typedef float lab_real;
 
 /* ---- errors: one line that says what was found, what was expected, what to change ---- */
 
-struct lab_err { char msg[512]; };
+struct lab_err { char msg[1024]; };
 
 #if defined(__GNUC__)
 __attribute__((format(printf, 2, 3)))
@@ -177,7 +177,8 @@ struct lab_call {
     uint64_t seed;                   /* equal in forward and its backward; the only randomness */
     const lab_real *const *p;        /* parameter i of this layer at p[i] */
     lab_real *const *g;              /* its gradient; g[i] NULL if frozen; g NULL in forward */
-    void    *save, *scratch;         /* save lives from a forward to its backward; scratch: garbage */
+    void    *save, *scratch;         /* save: kept from the forward to its backward, which the host may precede with the
+                                        same forward once more; scratch: garbage */
     const struct lab_host *host;
 };
 

@@ -21,14 +21,16 @@ struct lab_task_info {              /* filled by the task once its options are s
     int32_t  max_slice;             /* slice ids in [0,max_slice) */
     int32_t  version;               /* raise it whenever an example or a score would change */
     double   chance;                /* token accuracy of guessing, drawn in reports */
+    int32_t  max_pos;               /* LAB_TASK_POSITIONS: ids are in [0,max_pos) at every length; 0: below the tape's end */
 };
 struct lab_example {                /* host buffers of tape(len) elements each */
     int32_t *in;                    /* token ids */
-    int32_t *target;                /* -1: position not scored */
+    int32_t *target;                /* -1: neither trained on nor scored */
     float   *weight;                /* of the position in the loss; preset to 1 */
     int32_t *pos;                   /* preset to 0..tape-1; see LAB_TASK_POSITIONS */
     int32_t  prompt;                /* free-running evaluation: tokens given before the model continues alone; 0: none */
     int32_t  slice;                 /* what to group by in results: distance, number of pairs, ... */
+    uint8_t *counted;               /* preset to 1; 0: trained on, but left out of every accuracy */
 };
 struct lab_task {
     uint32_t size, flags;
@@ -41,6 +43,6 @@ struct lab_task {
     int  (*sample)(const void *self, uint64_t seed, int split, int64_t n, int len,
                    struct lab_example *, struct lab_err *);         /* 0 or lab_fail() */
     int  (*solve)(const void *self, int len, struct lab_example *); /* fill target from in, 0 or -1; NULL: not offered */
-    int  (*score)(const void *self, int len, const struct lab_example *, const int32_t *guess); /* 1 = right; NULL: all scored positions right */
+    int  (*score)(const void *self, int len, const struct lab_example *, const int32_t *guess); /* 1 = right; NULL: all counted targets right */
 };
 #endif
