@@ -1,13 +1,89 @@
-/* ckpt -- see ckpt.h.  Format: u64 length of the header, JSON header padded with blanks to 8 bytes, F32 (F64) data. */
+/* ckpt -- see ckpt.h.
+ *
+ * Weights: u64 length of the header, JSON header padded with blanks to 8 bytes, F32 (F64) data.
+ * Checkpoint: 512 bytes of text that `head -7` shows, then value, m, v of each parameter (of a frozen one the
+ * value alone) as they stand in memory, then the SHA-256 of all this as 64 digits.
+ */
 #include "exp/ckpt.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/str.h"
+
+/* ---- a file, whole or not at all ---- */
+
+struct whole { const char *path; char temporary[CKPT_PATH + 8]; int fd, failed; int64_t bytes; struct hash hash; };
+
+/* A killed writer leaves its temporary file to the next one.  If that one still writes, we wait for it, and
+ * find that the file which we locked has been renamed meanwhile. */
+static int open_alone(const char *path)
+{
+    for (;;) {
+        struct stat ours, there;
+        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        if (fd < 0) return -1;
+        errno = 0;
+        if (flock(fd, LOCK_EX) == 0 && fstat(fd, &ours) == 0 && stat(path, &there) == 0 && ours.st_ino == there.st_ino &&
+            ftruncate(fd, 0) == 0) return fd;
+        int why = errno;
+        close(fd);
+        if (why && why != ENOENT && why != EINTR) return errno = why, -1;
+    }
+}
+
+static int whole_begin(struct whole *w, const char *path, struct lab_err *err)
+{
+    *w = (struct whole){ .path = path, .fd = -1 };
+    if (strlen(path) >= CKPT_PATH) return lab_fail(err, "%s: path is too long", path);
+    sprintf(w->temporary, "%s.tmp", path);
+    w->fd = open_alone(w->temporary);
+    if (w->fd < 0) return lab_fail(err, "%s: cannot be created: %s", w->temporary, strerror(errno));
+    hash_init(&w->hash);
+    return 0;
+}
+
+static void whole_put(struct whole *w, const void *bytes, size_t n)
+{
+    const char *p = bytes;
+    hash_add(&w->hash, bytes, n);
+    w->bytes += (int64_t)n;
+    while (n > 0 && !w->failed) {
+        ssize_t k = write(w->fd, p, n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) w->failed = k < 0 ? errno : EIO;
+        else p += k, n -= (size_t)k;
+    }
+}
+
+static void whole_put_reals(struct whole *w, const lab_real *x, size_t n) { if (x) whole_put(w, x, n * sizeof *x); }
+
+/* After a rename the folder's entry itself must reach the disk. */
+static int sync_folder(const char *path)
+{
+    char copy[CKPT_PATH];
+    snprintf(copy, sizeof copy, "%s", path);
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    int rc = fsync(fd);
+    close(fd);
+    return rc;
+}
+
+static int whole_end(struct whole *w, struct lab_err *err)
+{
+    if (!w->failed && (fsync(w->fd) != 0 || rename(w->temporary, w->path) != 0 || sync_folder(w->path) != 0)) w->failed = errno;
+    if (w->failed) unlink(w->temporary);
+    close(w->fd);
+    return w->failed ? lab_fail(err, "%s: cannot be written: %s", w->path, strerror(w->failed)) : 0;
+}
+
+/* ---- final weights ---- */
 
 /* The header of a model's file, length included. */
 static void header(struct str *out, const struct model *m, const char *config)
@@ -33,62 +109,19 @@ static void header(struct str *out, const struct model *m, const char *config)
     str_free(&json);
 }
 
-static int write_all(int fd, const void *bytes, size_t n, struct hash *hash)
-{
-    const char *p = bytes;
-    hash_add(hash, bytes, n);
-    while (n > 0) {
-        ssize_t k = write(fd, p, n);
-        if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) return -1;
-        p += k;
-        n -= (size_t)k;
-    }
-    return 0;
-}
-
-/* After a rename the folder's entry itself must reach the disk. */
-static int sync_folder(const char *path)
-{
-    char copy[4096];
-    snprintf(copy, sizeof copy, "%s", path);
-    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return -1;
-    int rc = fsync(fd);
-    close(fd);
-    return rc;
-}
-
 int ckpt_write(const char *path, const struct model *m, const char *config, char sha256[HASH_HEX], int64_t *bytes, struct lab_err *err)
 {
-    char temporary[4096];
     struct str head = { 0 };
-    struct hash hash;
-    int rc = -1, fd = -1;
-    hash_init(&hash);
+    struct whole w;
     header(&head, m, config);
-    if (head.failed) { lab_fail(err, "out of memory for the header of %s", path); goto out; }
-    if ((size_t)snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid()) >= sizeof temporary) {
-        lab_fail(err, "%s: path is too long", path);
-        goto out;
+    int rc = head.failed ? lab_fail(err, "out of memory for the header of %s", path) : whole_begin(&w, path, err);
+    if (rc == 0) {
+        whole_put(&w, head.text, head.len);
+        for (int i = 0; i < m->n_param; i++) whole_put_reals(&w, m->param[i].value, m->param[i].size);
+        hash_end(&w.hash, sha256);
+        *bytes = w.bytes;
+        rc = whole_end(&w, err);
     }
-    fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) { lab_fail(err, "%s: cannot be created: %s", temporary, strerror(errno)); goto out; }
-    int ok = write_all(fd, head.text, head.len, &hash) == 0;
-    *bytes = (int64_t)head.len;
-    for (int i = 0; i < m->n_param && ok; i++) {
-        ok = write_all(fd, m->param[i].value, m->param[i].size * sizeof(lab_real), &hash) == 0;
-        *bytes += (int64_t)(m->param[i].size * sizeof(lab_real));
-    }
-    if (!ok || fsync(fd) != 0 || rename(temporary, path) != 0 || sync_folder(path) != 0) {
-        lab_fail(err, "%s: cannot be written: %s", path, strerror(errno));
-        unlink(temporary);
-        goto out;
-    }
-    hash_end(&hash, sha256);
-    rc = 0;
-out:
-    if (fd >= 0) close(fd);
     str_free(&head);
     return rc;
 }
@@ -117,5 +150,120 @@ out:
     fclose(f);
     free(found);
     str_free(&head);
+    return rc;
+}
+
+/* ---- checkpoints ---- */
+
+enum { MARK_BYTES = 512, SUM_BYTES = HASH_HEX - 1 };
+
+int ckpt_path(char path[CKPT_PATH], const char *base, int slot, struct lab_err *err)
+{
+    int n = snprintf(path, CKPT_PATH, "%s.%c", base, 'a' + slot);
+    return n < CKPT_PATH ? 0 : lab_fail(err, "%.100s...: path is too long", base);
+}
+
+/* Bytes of the tensors. */
+static int64_t content_bytes(const struct model *m)
+{
+    int64_t n = 0;
+    for (int i = 0; i < m->n_param; i++) n += (int64_t)m->param[i].size * (m->param[i].m ? 3 : 1);
+    return n * (int64_t)sizeof(lab_real);
+}
+
+/* %a is exact. */
+static void print_mark(char out[MARK_BYTES], const char *key, int64_t content, const struct ckpt_mark *c)
+{
+    memset(out, '\n', MARK_BYTES);
+    int n = snprintf(out, MARK_BYTES, "lab checkpoint 1\nrun %s\ncontent %" PRId64 "\nattempt %s\nstep %" PRId64 "\nlosses %" PRId64
+                     " %a\nresult %s", key, content, c->attempt, c->step, c->in_window, c->window, *c->result ? c->result : "-");
+    out[n] = '\n';
+}
+
+static int parse_mark(char text[MARK_BYTES + 1], char key[HASH_HEX], int64_t *content, struct ckpt_mark *c)
+{
+    text[MARK_BYTES] = '\0';
+    int n = sscanf(text, "lab checkpoint 1 run %64s content %" SCNd64 " attempt %36s step %" SCNd64 " losses %" SCNd64 " %la result %64s",
+                   key, content, c->attempt, &c->step, &c->in_window, &c->window, c->result);
+    if (!strcmp(c->result, "-")) c->result[0] = '\0';
+    return n == 7 ? 0 : -1;
+}
+
+int ckpt_save(const char *path, const struct model *m, const char *key, const struct ckpt_mark *mark, struct lab_err *err)
+{
+    struct whole w;
+    char text[MARK_BYTES], sum[HASH_HEX];
+    if (whole_begin(&w, path, err) != 0) return -1;
+    print_mark(text, key, content_bytes(m), mark);
+    whole_put(&w, text, sizeof text);
+    for (int i = 0; i < m->n_param; i++) {
+        const struct model_param *p = &m->param[i];
+        whole_put_reals(&w, p->value, p->size);
+        whole_put_reals(&w, p->m, p->size);
+        whole_put_reals(&w, p->v, p->size);
+    }
+    hash_end(&w.hash, sum);
+    whole_put(&w, sum, SUM_BYTES);
+    return whole_end(&w, err);
+}
+
+/* The SHA-256 of the next n bytes. */
+static int hash_next(FILE *f, int64_t n, struct hash *hash)
+{
+    char piece[1 << 16];
+    while (n > 0) {
+        size_t want = n < (int64_t)sizeof piece ? (size_t)n : sizeof piece;
+        if (fread(piece, 1, want, f) != want) return -1;
+        hash_add(hash, piece, want);
+        n -= (int64_t)want;
+    }
+    return 0;
+}
+
+/* Leaves f at the first tensor. */
+static int check(FILE *f, const char *path, const char *key, int64_t *content, struct ckpt_mark *mark, struct lab_err *err)
+{
+    char text[MARK_BYTES + 1], owner[HASH_HEX] = "", sum[HASH_HEX] = "", found[HASH_HEX];
+    struct hash hash;
+    *mark = (struct ckpt_mark){ .step = 0 };
+    hash_init(&hash);
+    if (fread(text, 1, MARK_BYTES, f) != MARK_BYTES) return lab_fail(err, "%s: checkpoint is cut short", path);
+    hash_add(&hash, text, MARK_BYTES);
+    if (parse_mark(text, owner, content, mark) != 0) return lab_fail(err, "%s: is not a checkpoint of this lab", path);
+    if (strcmp(owner, key)) return lab_fail(err, "%s: is a checkpoint of run %.16s, not of %.16s", path, owner, key);
+    if (*content < 0 || hash_next(f, *content, &hash) != 0 || fread(sum, 1, SUM_BYTES, f) != SUM_BYTES)
+        return lab_fail(err, "%s: checkpoint is cut short", path);
+    hash_end(&hash, found);
+    if (strcmp(sum, found) || fgetc(f) != EOF) return lab_fail(err, "%s: checkpoint is damaged: its checksum does not fit", path);
+    return fseek(f, MARK_BYTES, SEEK_SET) == 0 ? 0 : lab_fail(err, "%s: cannot be read: %s", path, strerror(errno));
+}
+
+int ckpt_check(const char *path, const char *key, struct ckpt_mark *mark, struct lab_err *err)
+{
+    int64_t content;
+    FILE *f = fopen(path, "rbe");
+    if (!f && errno == ENOENT) return lab_fail(err, "%s: there is no checkpoint", path), 1;
+    if (!f) return lab_fail(err, "%s: cannot be read: %s", path, strerror(errno));
+    int rc = check(f, path, key, &content, mark, err);
+    fclose(f);
+    return rc;
+}
+
+static int read_reals(FILE *f, lab_real *x, size_t n) { return !x || fread(x, sizeof *x, n, f) == n ? 0 : -1; }
+
+int ckpt_load(const char *path, struct model *m, const char *key, struct ckpt_mark *mark, struct lab_err *err)
+{
+    int64_t content;
+    FILE *f = fopen(path, "rbe");
+    if (!f) return lab_fail(err, "%s: cannot be read: %s", path, strerror(errno));
+    int rc = check(f, path, key, &content, mark, err);
+    if (rc == 0 && content != content_bytes(m))
+        rc = lab_fail(err, "%s: holds %" PRId64 " bytes of tensors, expected %" PRId64, path, content, content_bytes(m));
+    for (int i = 0; rc == 0 && i < m->n_param; i++) {
+        struct model_param *p = &m->param[i];
+        if (read_reals(f, p->value, p->size) != 0 || read_reals(f, p->m, p->size) != 0 || read_reals(f, p->v, p->size) != 0)
+            rc = lab_fail(err, "%s: cannot be read: %s", path, strerror(errno));
+    }
+    fclose(f);
     return rc;
 }

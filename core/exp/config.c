@@ -48,6 +48,11 @@ const struct lab_option config_eval_table[] = {
     LAB_INT(struct eval_options, every_sequences, "200", 1, 100000000, "of those, for each length"),
     LAB_INT(struct eval_options, seed, "1", 0, 2147483647, "of the evaluation data, one set for all runs"),
     LAB_OPTIONS_END };
+const struct lab_option config_limits_table[] = {
+    LAB_REAL(struct limits_options, checkpoint, "60", 0, 1e9, "seconds between checkpoints; 0: only when stopped by a signal"),
+    LAB_INT(struct limits_options, memory, "4096", 0, 1000000000, "MB of address space of a run; 0: no limit"),
+    LAB_REAL(struct limits_options, time, "0", 0, 1e9, "seconds that a run may take at a stretch; 0: no limit"),
+    LAB_OPTIONS_END };
 
 /* ---- where entries go ---- */
 
@@ -124,9 +129,9 @@ static int set_plugin_option(const struct build *b, const struct conf_entry *e, 
 
 static int unknown_section(const struct build *b, const struct conf_entry *e)
 {
-    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", NULL };
+    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", "limits", NULL };
     const char *near = str_nearest(e->section, known);
-    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, encoder.NAME, task.NAME",
+    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, limits, encoder.NAME, task.NAME",
                      e->section, near ? ": did you mean [" : "", near ? near : "", near ? "]?" : "");
 }
 
@@ -139,6 +144,7 @@ static int place(const struct build *b, const struct conf_entry *e)
     if (!strcmp(e->section, "model")) return set(b, e, config_model_table, &b->c->model);
     if (!strcmp(e->section, "train")) return set(b, e, config_train_table, &b->c->train);
     if (!strcmp(e->section, "eval")) return set(b, e, config_eval_table, &b->c->eval);
+    if (!strcmp(e->section, "limits")) return set(b, e, config_limits_table, &b->c->limits);
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) if (!strcmp(e->section, elsewhere[i])) return 0;
     return unknown_section(b, e);
 }
@@ -366,6 +372,7 @@ static int identify(struct run_config *c, struct lab_err *err)
     section_settings(&settings, "model", config_model_table, &c->model);
     section_settings(&settings, "train", config_train_table, &c->train);
     section_settings(&settings, "eval", config_eval_table, &c->eval);
+    section_settings(&settings, "limits", config_limits_table, &c->limits);
     snprintf(section, sizeof section, "encoder.%.63s", c->encoder->name);
     section_settings(&settings, section, c->encoder->options, c->encoder_self);
     snprintf(section, sizeof section, "task.%.63s", c->task->name);
@@ -384,7 +391,8 @@ int config_build(struct run_config *c, const struct conf_entry *entry, size_t n,
     struct build b = { c, entry, n, registry, err };
     *c = (struct run_config){ .seed = 0 };
     if (option_defaults(config_model_table, &c->model, NULL, err) != 0 || option_defaults(config_train_table, &c->train, NULL, err) != 0 ||
-        option_defaults(config_eval_table, &c->eval, NULL, err) != 0 || choose_both(&b) != 0 || set_seed(&b) != 0) goto fail;
+        option_defaults(config_eval_table, &c->eval, NULL, err) != 0 || option_defaults(config_limits_table, &c->limits, NULL, err) != 0 ||
+        choose_both(&b) != 0 || set_seed(&b) != 0) goto fail;
     for (size_t i = 0; i < n; i++) if (place(&b, &entry[i]) != 0) goto fail;
     if (check_given(&b, c->encoder->options, "encoder", c->encoder->name) != 0 || check_given(&b, c->task->options, "task", c->task->name) != 0 ||
         init_task(&b) != 0 || check_lengths(&b) != 0 || check_model(&b) != 0 || init_encoder(&b) != 0 || identify(c, err) != 0) goto fail;

@@ -2,8 +2,8 @@
  *
  * run_key is the SHA-256 of the canonical JSON: every effective option of the model,
  * the training, the task (with its version) and the encoder, sorted, floats in their
- * shortest exact spelling.  [eval] and [experiment] are not in it: they do not change
- * what is trained.
+ * shortest exact spelling.  [eval], [limits] and [experiment] are not in it: they do not
+ * change what is trained.
  */
 #ifndef LAB_EXP_CONFIG_H
 #define LAB_EXP_CONFIG_H
@@ -35,10 +35,16 @@ struct eval_options {                /* none of it is in run_key */
     int32_t every_sequences;         /* of those, per length */
     int32_t seed;                    /* of the evaluation data, one set for all runs */
 };
+struct limits_options {              /* of one worker process; none of it is in run_key */
+    double  checkpoint;              /* seconds between checkpoints; 0 = only when stopped */
+    int32_t memory;                  /* MB of address space; 0 = no limit */
+    double  time;                    /* seconds; 0 = no limit */
+};
 struct run_config {
-    struct model_options model;
-    struct train_options train;
-    struct eval_options  eval;
+    struct model_options  model;
+    struct train_options  train;
+    struct eval_options   eval;
+    struct limits_options limits;
     int64_t seed;                    /* 0 .. 2^31-1 */
     const struct lab_encoder *encoder; void *encoder_self; int encoder_ready;  /* ready: init done, fini owed */
     const struct lab_task *task;       void *task_self;    int task_ready;
@@ -53,9 +59,9 @@ struct run_config {
 };
 
 /* The tables of the host's sections, for `lab info` and for --help. */
-extern const struct lab_option config_model_table[], config_train_table[], config_eval_table[];
+extern const struct lab_option config_model_table[], config_train_table[], config_eval_table[], config_limits_table[];
 
-/* One run from its entries: sections run (encoder, task, seed), model, train, eval, encoder.NAME, task.NAME.
+/* One run from its entries: sections run (encoder, task, seed), model, train, eval, limits, encoder.NAME, task.NAME.
  * Sections of encoders and tasks that this run does not use are checked and otherwise ignored.
  * Validates everything and calls both init functions.  On failure nothing is left to free. */
 int  config_build(struct run_config *, const struct conf_entry *entry, size_t n, const struct registry *, struct lab_err *err);

@@ -1,6 +1,7 @@
 /* eval -- see eval.h. */
 #include "exp/eval.h"
 #include <stdlib.h>
+#include <string.h>
 
 static const char *const split_name[] = { "train", "valid", "test" };
 
@@ -50,10 +51,19 @@ static void count_one(struct tally *t, const struct model *m, const struct data 
     t->exact += one.exact, t->tokens += one.tokens, t->right += one.right;
 }
 
-int eval_emit(const struct record_sink *sink, struct hash *result, const struct record *r)
+static void chain(char result[HASH_HEX], const struct record *r)
 {
     unsigned char frame[RECORD_FRAME_MAX];
-    if (result) hash_add(result, frame, record_encode(r, frame));
+    struct hash hash;
+    hash_init(&hash);
+    hash_add(&hash, result, strlen(result));
+    hash_add(&hash, frame, record_encode(r, frame));
+    hash_end(&hash, result);
+}
+
+int eval_emit(const struct record_sink *sink, char *result, const struct record *r)
+{
+    if (result) chain(result, r);
     return record_emit(sink, r);
 }
 
@@ -87,7 +97,7 @@ static struct record record_of(const struct eval_request *q, enum record_type ty
     return r;
 }
 
-static int report_slices(const struct tally *t, int n, const struct eval_request *q, const struct record_sink *sink, struct hash *result)
+static int report_slices(const struct tally *t, int n, const struct eval_request *q, const struct record_sink *sink, char *result)
 {
     for (int i = 0; i < n; i++) {
         const struct slice *s = &t->slice[i];
@@ -100,7 +110,7 @@ static int report_slices(const struct tally *t, int n, const struct eval_request
 }
 
 static int report(const struct tally *t, int T, int slices, const struct eval_request *q, const char *data_sha256, const struct record_sink *sink,
-                  struct hash *result)
+                  char result[HASH_HEX])
 {
     struct record r = record_of(q, RECORD_EVAL);
     r.n = q->sequences, r.n_exact = t->exact, r.n_tok = t->tokens, r.n_tok_ok = t->right;
@@ -117,7 +127,7 @@ static int report(const struct tally *t, int T, int slices, const struct eval_re
     return 0;
 }
 
-int eval_run(struct model *m, struct data *d, const struct eval_request *q, const struct record_sink *sink, struct hash *result,
+int eval_run(struct model *m, struct data *d, const struct eval_request *q, const struct record_sink *sink, char *result,
              const volatile sig_atomic_t *stop, struct lab_err *err)
 {
     int T = config_tape(d->config, q->length), slices = d->config->task_info.max_slice, rc = -1;

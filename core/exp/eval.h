@@ -16,8 +16,9 @@ struct eval_request {
     int free_running;
 };
 /* Evaluates without dropout and emits EVAL (then EVAL_SLICE, EVAL_POSITION).  1: the sink refused or *stop was set. */
-int eval_run(struct model *, struct data *, const struct eval_request *, const struct record_sink *, struct hash *result,
+int eval_run(struct model *, struct data *, const struct eval_request *, const struct record_sink *, char *result,
              const volatile sig_atomic_t *stop, struct lab_err *err);
-/* Emits a record and adds it to the hash of the results. */
-int eval_emit(const struct record_sink *, struct hash *result, const struct record *);
+/* Emits a record and chains it to the hash of the results so far (HASH_HEX bytes, "" at the start; may be NULL):
+ * new = SHA-256(old, frame), so that the hash can be kept in a checkpoint as it stands. */
+int eval_emit(const struct record_sink *, char *result, const struct record *);
 #endif

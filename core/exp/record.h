@@ -20,6 +20,7 @@ enum record_type {
     RECORD_UNTRAINED,                /* rows of an encoder parameter that no gradient ever reached */
     RECORD_ARTIFACT,                 /* a file that was written */
     RECORD_CEILING,                  /* order-blind ceiling of a task at a length */
+    RECORD_CHECKPOINT,               /* step: training can go on from there, and everything due until then was told before */
     RECORD_DONE,                     /* the end, with the result's hash */
     RECORD_STOPPED,                  /* interrupted cleanly */
     RECORD_FAILED                    /* reason */
@@ -28,7 +29,7 @@ struct record {
     enum record_type type;
     char    name[64];                /* METRIC name · UNTRAINED parameter · ARTIFACT kind */
     char    split[16];               /* EVAL*: valid, test, free */
-    char    text[512];               /* FAILED, STOPPED reason · ARTIFACT path */
+    char    text[512];               /* FAILED reason · STOPPED why there is no checkpoint · ARTIFACT path */
     char    sha256[HASH_HEX];        /* START key · EVAL data · ARTIFACT content · DONE result */
     int64_t step, steps;             /* steps: PROGRESS total */
     int64_t length, position;        /* EVAL_SLICE: position = the slice · UNTRAINED: length = rows of the parameter, position = first row */

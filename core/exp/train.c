@@ -13,8 +13,11 @@ struct session {                     /* what one job holds */
     struct model model;
     struct data data;
     struct optim_options optim;
-    struct hash result;              /* over every metric and evaluation, in order */
-    int64_t started_ns, shown_ns;
+    struct ckpt_mark at;             /* where training stands */
+    int slot;                        /* of the next checkpoint */
+    int64_t saved_step;              /* of the last one */
+    struct lab_err no_checkpoint;    /* why the last one could not be saved; "" = it could */
+    int64_t started_ns, shown_ns, saved_ns;
     struct lab_err *err;
 };
 
@@ -24,9 +27,8 @@ static int session_init(struct session *s, const struct train_job *job, int trai
 {
     const struct train_options *t = &job->config->train;
     struct model_setup setup;
-    *s = (struct session){ .job = job, .config = job->config, .err = err, .started_ns = clock_ns() };
+    *s = (struct session){ .job = job, .config = job->config, .err = err, .started_ns = clock_ns(), .saved_ns = clock_ns() };
     s->optim = (struct optim_options){ t->lr, t->beta1, t->beta2, t->eps, t->weight_decay, t->clip, t->warmup, t->schedule, t->steps };
-    hash_init(&s->result);
     config_model_setup(job->config, &setup);
     if (!training) setup.train_batch = 0;
     int tokens = setup.train_batch * setup.train_len;
@@ -42,11 +44,13 @@ static void session_release(struct session *s)
     data_release(&s->data);
 }
 
+/* ---- what is told ---- */
+
 static int emit_metric(struct session *s, const char *name, int64_t step, double value)
 {
     struct record r = { .type = RECORD_METRIC, .step = step, .value = value };
     snprintf(r.name, sizeof r.name, "%s", name);
-    return eval_emit(s->job->sink, &s->result, &r);
+    return eval_emit(s->job->sink, s->at.result, &r);
 }
 
 /* For the eyes: a few times a second. */
@@ -59,17 +63,17 @@ static int emit_progress(struct session *s, int64_t step, double loss)
     return record_emit(s->job->sink, &r);
 }
 
-static int evaluate(struct session *s, int split, int64_t sequences, int64_t step)
+static int evaluate(struct session *s, int split, int64_t sequences, int64_t step, const volatile sig_atomic_t *stop)
 {
     const struct option_list *lengths = &s->config->eval.lengths;
     for (int i = 0; i < lengths->n; i++) {
         struct eval_request q = { split, lengths->v[i], sequences, step, split == LAB_TEST, 0 };
-        int rc = eval_run(&s->model, &s->data, &q, s->job->sink, &s->result, s->job->stop, s->err);
+        int rc = eval_run(&s->model, &s->data, &q, s->job->sink, s->at.result, stop, s->err);
         if (rc != 0) return rc;
         q.sequences = s->config->eval.free_sequences < sequences ? s->config->eval.free_sequences : sequences;
         q.free_running = 1;
         if (split != LAB_TEST || q.sequences == 0 || !config_continues(s->config)) continue;
-        rc = eval_run(&s->model, &s->data, &q, s->job->sink, &s->result, s->job->stop, s->err);
+        rc = eval_run(&s->model, &s->data, &q, s->job->sink, s->at.result, stop, s->err);
         if (rc != 0) return rc;
     }
     return 0;
@@ -96,17 +100,63 @@ static int emit_untrained(struct session *s)
     return 0;
 }
 
-static enum train_status stopped(struct session *s, int64_t step)
+/* ---- checkpoints ---- */
+
+/* A checkpoint that cannot be saved costs nothing but time, should the run be stopped: training goes on. */
+static int checkpoint(struct session *s)
 {
-    struct record r = { .type = RECORD_STOPPED, .step = step, .text = "stopped by a signal" };
+    char path[CKPT_PATH];
+    const char *base = s->job->checkpoint;
+    if (!base || !*base || s->saved_step == s->at.step) return 0;
+    s->saved_ns = clock_ns();
+    if (ckpt_path(path, base, s->slot, &s->no_checkpoint) != 0 ||
+        ckpt_save(path, &s->model, s->config->key, &s->at, &s->no_checkpoint) != 0) {
+        fprintf(stderr, "no checkpoint after step %lld: %s\n", (long long)s->at.step, s->no_checkpoint.msg);
+        return 0;
+    }
+    s->no_checkpoint.msg[0] = '\0';
+    s->slot = (s->slot + 1) % CKPT_SLOTS;
+    s->saved_step = s->at.step;
+    return record_emit(s->job->sink, &(struct record){ .type = RECORD_CHECKPOINT, .step = s->at.step });
+}
+
+static int is_checkpoint_due(const struct session *s)
+{
+    double seconds = s->config->limits.checkpoint;
+    return seconds > 0 && (double)(clock_ns() - s->saved_ns) >= seconds * 1e9;
+}
+
+static enum train_status stopped(struct session *s)
+{
+    struct record r = { .type = RECORD_STOPPED, .step = s->at.step };
+    checkpoint(s);
+    memcpy(r.text, s->no_checkpoint.msg, sizeof r.text);
     record_emit(s->job->sink, &r);
     return TRAIN_STOPPED;
 }
 
+static int resume(struct session *s)
+{
+    char path[CKPT_PATH];
+    int from = s->job->resume;
+    if (from >= 0) {
+        if (ckpt_path(path, s->job->checkpoint, from, s->err) != 0 || ckpt_load(path, &s->model, s->config->key, &s->at, s->err) != 0) return -1;
+        if (s->at.step != s->job->from_step)
+            return lab_fail(s->err, "%s: stands at step %lld, expected %lld: is it used by another database, too?", path,
+                            (long long)s->at.step, (long long)s->job->from_step);
+        s->slot = (from + 1) % CKPT_SLOTS;           /* what we go on from is the last to be overwritten */
+        s->saved_step = s->at.step;
+    }
+    snprintf(s->at.attempt, sizeof s->at.attempt, "%s", s->job->attempt && *s->job->attempt ? s->job->attempt : "-");
+    return 0;
+}
+
+/* ---- training ---- */
+
 static enum train_status finish(struct session *s)
 {
     struct record done = { .type = RECORD_DONE, .step = s->config->train.steps, .active_ns = clock_ns() - s->started_ns };
-    hash_end(&s->result, done.sha256);
+    memcpy(done.sha256, s->at.result, sizeof done.sha256);
     return record_emit(s->job->sink, &done) == 0 ? TRAIN_DONE : TRAIN_STOPPED;
 }
 
@@ -125,21 +175,23 @@ static enum train_status train_loop(struct session *s)
 {
     const struct train_options *t = &s->config->train;
     const struct eval_options *e = &s->config->eval;
-    double window = 0;
-    int in_window = 0;
-    for (int64_t i = 1; i <= t->steps; i++) {        /* i steps are done after this one */
-        double loss = step(s, i - 1);
+    struct ckpt_mark *at = &s->at;
+    while (at->step < t->steps) {
+        double loss = step(s, at->step);
         if (isnan(loss)) return TRAIN_FAILED;
-        window += loss;
-        in_window++;
+        int64_t i = ++at->step;
+        at->window += loss;
+        at->in_window++;
         if (i % t->log_every == 0 || i == t->steps) {
-            if (emit_metric(s, "loss", i, window / in_window) != 0) return stopped(s, i);
-            window = in_window = 0;
+            if (emit_metric(s, "loss", i, at->window / (double)at->in_window) != 0) return TRAIN_STOPPED;
+            at->window = 0, at->in_window = 0;
         }
-        if (emit_progress(s, i, loss) != 0) return stopped(s, i);
-        int rc = e->every > 0 && i % e->every == 0 ? evaluate(s, LAB_VALID, e->every_sequences, i) : 0;
-        if (rc < 0) return TRAIN_FAILED;
-        if (rc > 0 || stopping(s)) return stopped(s, i);
+        if (emit_progress(s, i, loss) != 0) return TRAIN_STOPPED;
+        /* An evaluation is part of its step: a checkpoint knows no half of one. */
+        int rc = e->every > 0 && i % e->every == 0 ? evaluate(s, LAB_VALID, e->every_sequences, i, NULL) : 0;
+        if (rc != 0) return rc < 0 ? TRAIN_FAILED : TRAIN_STOPPED;
+        if (stopping(s)) return stopped(s);
+        if (is_checkpoint_due(s) && checkpoint(s) != 0) return TRAIN_STOPPED;
     }
     return TRAIN_DONE;
 }
@@ -155,16 +207,18 @@ static enum train_status save(struct session *s)
 
 static enum train_status test_and_finish(struct session *s)
 {
-    int rc = evaluate(s, LAB_TEST, s->config->eval.sequences, s->config->train.steps);
-    if (rc < 0) return TRAIN_FAILED;
-    return rc > 0 ? stopped(s, s->config->train.steps) : finish(s);
+    struct ckpt_mark trained = s->at;
+    int rc = evaluate(s, LAB_TEST, s->config->eval.sequences, s->config->train.steps, s->job->stop);
+    if (rc == 0) return finish(s);
+    s->at = trained;                 /* stopped: whoever goes on from there evaluates all of it again */
+    return rc < 0 ? TRAIN_FAILED : stopped(s);
 }
 
 enum train_status train_run(const struct train_job *job, struct lab_err *err)
 {
     struct session s;
     if (session_init(&s, job, 1, err) != 0) return TRAIN_FAILED;
-    enum train_status status = train_loop(&s);
+    enum train_status status = resume(&s) == 0 ? train_loop(&s) : TRAIN_FAILED;
     if (status == TRAIN_DONE) status = save(&s);
     if (status == TRAIN_DONE && emit_untrained(&s) != 0) status = TRAIN_STOPPED;
     if (status == TRAIN_DONE) status = test_and_finish(&s);

@@ -1,6 +1,8 @@
 /* train -- one run from its configuration to its records: training, evaluation, weights.
  *
- * Emits records and writes the weights file; knows nothing of processes or databases.
+ * Emits records and writes the weights file and checkpoints; knows nothing of processes or databases.
+ * Going on from a checkpoint gives the same weights, curve, evaluations and result hash as never having
+ * stopped, and tells only what is due after it.
  */
 #ifndef LAB_EXP_TRAIN_H
 #define LAB_EXP_TRAIN_H
@@ -11,8 +13,12 @@
 struct train_job {
     const struct run_config *config;
     const char *weights;             /* safetensors: written by training, read by evaluation */
+    const char *checkpoint;          /* base of the paths of checkpoints (ckpt_path); NULL or "" = none are written */
+    int resume;                      /* the slot to go on from, -1 = start anew ... */
+    int64_t from_step;               /* ... and the step that it must stand at */
+    const char *attempt;             /* whose checkpoints they are */
     const struct record_sink *sink;
-    const volatile sig_atomic_t *stop;   /* nonzero: finish the step and return TRAIN_STOPPED; may be NULL */
+    const volatile sig_atomic_t *stop;   /* nonzero: finish the step, save a checkpoint, return TRAIN_STOPPED; may be NULL */
 };
 enum train_status { TRAIN_DONE, TRAIN_STOPPED, TRAIN_FAILED };   /* FAILED: reason in err */
 

@@ -1,9 +1,9 @@
 /* work -- see work.h.
  *
- * A job is eight texts, each ended by NUL, so that a path may hold any character:
- * "lab job 1", kind, run key, encoder's file, task's file, weights' path, lengths and
- * the run's settings.  Plugins run inside this process: whatever they do
- * to it, the supervisor sees a pipe that ends.
+ * A job is eleven texts, each ended by NUL, so that a path may hold any character:
+ * "lab job 2", kind, run key, encoder's file, task's file, weights' path, checkpoints' path,
+ * attempt, the checkpoint to go on from (a or b and its step, or nothing), lengths and the run's settings.
+ * Plugins run inside this process: whatever they do to it, the supervisor sees a pipe that ends.
  */
 #include "exp/work.h"
 #include <errno.h>
@@ -16,6 +16,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "exp/ceiling.h"
+#include "exp/ckpt.h"
 #include "exp/train.h"
 
 enum { STATUS_DONE = 0, STATUS_FAILED = 1, STATUS_INTERRUPTED = 75,
@@ -27,8 +28,8 @@ enum { STATUS_DONE = 0, STATUS_FAILED = 1, STATUS_INTERRUPTED = 75,
 static const char *const kind_name[] = { [WORK_TRAIN] = "train", [WORK_EVALUATE] = "evaluate", [WORK_CEILING] = "ceiling" };
 enum { N_KIND = sizeof kind_name / sizeof *kind_name };
 
-enum field { FORMAT, KIND, KEY, ENCODER_FILE, TASK_FILE, WEIGHTS, LENGTHS, SETTINGS, N_FIELD };
-static const char format[] = "lab job 1";
+enum field { FORMAT, KIND, KEY, ENCODER_FILE, TASK_FILE, WEIGHTS, CHECKPOINT, ATTEMPT, RESUME, LENGTHS, SETTINGS, N_FIELD };
+static const char format[] = "lab job 2";
 
 static const struct lab_option lengths_row = { "lengths", OPTION_LIST, 0, NULL, 1, INT32_MAX, NULL, NULL };
 
@@ -37,6 +38,8 @@ static void add_field(struct str *out, const char *text) { str_addn(out, text, s
 void work_write(struct str *out, const struct work_job *job)
 {
     struct str lengths = { 0 };
+    char resume[32] = "";
+    if (job->resume >= 0) snprintf(resume, sizeof resume, "%c%lld", 'a' + job->resume, (long long)job->from_step);
     option_print(&lengths, &lengths_row, &job->lengths);
     add_field(out, format);
     add_field(out, kind_name[job->kind]);
@@ -44,6 +47,9 @@ void work_write(struct str *out, const struct work_job *job)
     add_field(out, job->config->encoder_file->path);
     add_field(out, job->config->task_file->path);
     add_field(out, job->weights);
+    add_field(out, job->checkpoint);
+    add_field(out, job->attempt);
+    add_field(out, resume);
     add_field(out, str_text(&lengths));
     add_field(out, job->config->settings);
     if (lengths.failed) out->failed = 1;
@@ -53,8 +59,20 @@ void work_write(struct str *out, const struct work_job *job)
 struct job {                         /* as it arrives */
     const char *field[N_FIELD];
     enum work_kind kind;
+    int resume;
+    int64_t from_step;
     struct option_list lengths;
 };
+
+static int parse_resume(struct job *job, struct lab_err *err)
+{
+    const char *text = job->field[RESUME];
+    job->resume = -1;
+    if (!*text) return 0;
+    job->resume = *text - 'a';
+    if (job->resume >= 0 && job->resume < CKPT_SLOTS && str_to_int(text + 1, 0, INT64_MAX, &job->from_step)) return 0;
+    return lab_fail(err, "unknown checkpoint '%.20s'", text);
+}
 
 static int parse_job(struct job *job, const struct str *text, struct lab_err *err)
 {
@@ -72,6 +90,7 @@ static int parse_job(struct job *job, const struct str *text, struct lab_err *er
     while (kind < N_KIND && strcmp(kind_name[kind], job->field[KIND])) kind++;
     if (kind == N_KIND) return lab_fail(err, "unknown kind of job '%.20s'", job->field[KIND]);
     job->kind = (enum work_kind)kind;
+    if (parse_resume(job, err) != 0) return -1;
     return option_set(&lengths_row, &job->lengths, job->field[LENGTHS], err);
 }
 
@@ -131,6 +150,7 @@ static int settle(int out_fd)
     sigaction(SIGTERM, &on_stop, NULL);
     sigaction(SIGINT, &on_stop, NULL);
     sigaction(SIGHUP, &on_stop, NULL);
+    sigaction(SIGUSR1, &on_stop, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
     setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });            /* a crashing plugin must not fill the disk */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -162,7 +182,8 @@ static enum train_status do_job(struct job *job, struct run_config *config, cons
     struct record start = { .type = RECORD_START };
     memcpy(start.sha256, config->key, sizeof start.sha256);
     if (record_emit(sink, &start) != 0) return TRAIN_STOPPED;
-    struct train_job train = { config, job->field[WEIGHTS], sink, &stop };
+    struct train_job train = { .config = config, .weights = job->field[WEIGHTS], .checkpoint = job->field[CHECKPOINT], .resume = job->resume,
+                               .from_step = job->from_step, .attempt = job->field[ATTEMPT], .sink = sink, .stop = &stop };
     config->eval.lengths = job->lengths;
     switch (job->kind) {
     case WORK_TRAIN: return train_run(&train, err);

@@ -12,6 +12,10 @@ struct work_job {
     enum work_kind kind;
     const struct run_config *config;
     const char *weights;             /* path for the final weights */
+    const char *checkpoint;          /* base of the paths of checkpoints, "" = none */
+    const char *attempt;             /* the name of this one; "" unless it trains */
+    int resume;                      /* slot of the checkpoint to go on from, -1 = start anew ... */
+    int64_t from_step;               /* ... and its step */
     struct option_list lengths;      /* to evaluate, or to compute ceilings for */
 };
 /* The job as text for the worker's standard input. */

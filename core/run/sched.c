@@ -4,12 +4,14 @@
  * what the workers sent, commit.  Records are gathered in memory and entered about every
  * second in one short transaction, so that other programs get at the database in between.
  * Each run is looked up again just before it starts: another `lab run` may have done it.
+ * What another one is doing now goes to the end of the queue, until it is done or given up.
  */
 #include "run/sched.h"
 #include <math.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +20,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/mem.h"
+#include "exp/ckpt.h"
 #include "exp/env.h"
 #include "exp/work.h"
 #include "run/progress.h"
@@ -36,10 +39,14 @@ struct desk {                        /* a worker and what it has told so far */
     size_t run;                      /* of the sweep */
     const char *key;                 /* of that run */
     int64_t attempt_id;
+    char attempt[STORE_UUID];
+    int resume; int64_t from_step;   /* the checkpoint to go on from; -1 = none */
     struct record *record; size_t n, cap;            /* not in the database yet */
     int started, done, stopped, failed;              /* which of these records arrived; failed: reason is set */
     char reason[512], result[HASH_HEX];
-    int64_t active_ns, begun_ns, step;
+    char note[512];                  /* on checkpoints that were damaged or could not be saved; for the attempt's reason */
+    int64_t active_ns, begun_ns, step, beat_step;    /* beat_step: the step that the database knows */
+    int64_t deadline_ns; int timed_out;              /* by limits.time, 0 = none */
 };
 struct sched {
     struct store *store;
@@ -49,7 +56,8 @@ struct sched {
     int64_t *run_id;                 /* of each run of the sweep */
     unsigned char *trains;           /* of each run: is it to be trained? */
     struct ceiling_job *ceiling; size_t n_ceiling, cap_ceiling, next_ceiling;
-    size_t next_run;
+    size_t *queue, head, n_queued;   /* a ring of runs to be looked at */
+    size_t fresh; int64_t look_ns;   /* how many of them to look at now; when to look at all again */
     struct desk *desk; int n_desk;
     struct pollfd *poll;
     struct signals signals;
@@ -195,29 +203,96 @@ static struct desk *free_desk(struct sched *s)
 static void clear_desk(struct desk *d, enum work_kind kind, size_t run, const char *key)
 {
     d->kind = kind, d->run = run, d->key = key, d->attempt_id = 0, d->n = 0;
-    d->started = d->done = d->stopped = d->failed = 0;
-    d->reason[0] = d->result[0] = '\0';
-    d->active_ns = d->step = 0, d->begun_ns = clock_ns();
+    d->started = d->done = d->stopped = d->failed = d->timed_out = 0;
+    d->reason[0] = d->result[0] = d->note[0] = d->attempt[0] = '\0';
+    d->resume = -1, d->from_step = 0;
+    d->active_ns = d->step = d->beat_step = 0, d->begun_ns = clock_ns();
 }
 
 /* 0, or -1 with the reason why the worker did not start. */
 static int start_worker(struct sched *s, struct desk *d, const struct option_list *lengths, struct lab_err *err)
 {
     const char *log_key = d->kind == WORK_CEILING ? config_of(s, d)->task_key : d->key;
-    struct str text = { 0 }, weights = { 0 }, log = { 0 };
+    const struct limits_options *limits = &config_of(s, d)->limits;
+    struct str text = { 0 }, weights = { 0 }, checkpoint = { 0 }, log = { 0 };
     path_beside(&weights, s->store, "weights", d->key, ".safetensors");
+    path_beside(&checkpoint, s->store, "checkpoints", d->key, "");
     path_beside(&log, s->store, "logs", log_key, ".log");
-    work_write(&text, &(struct work_job){ d->kind, config_of(s, d), str_text(&weights), *lengths });
-    int rc = weights.failed || log.failed ? lab_fail(err, "out of memory for a worker's job")
-           : worker_start(&d->worker, s->options->program ? s->options->program : "/proc/self/exe", &text, log.text, err);
+    work_write(&text, &(struct work_job){ d->kind, config_of(s, d), str_text(&weights), str_text(&checkpoint), d->attempt, d->resume,
+                                          d->from_step, *lengths });
+    int rc = weights.failed || checkpoint.failed || log.failed ? lab_fail(err, "out of memory for a worker's job")
+           : worker_start(&d->worker, s->options->program ? s->options->program : "/proc/self/exe", &text, log.text, limits->memory, err);
     d->busy = rc == 0;
+    d->deadline_ns = limits->time > 0 ? clock_ns() + (int64_t)(limits->time * 1e9) : 0;
     str_free(&text);
     str_free(&weights);
+    str_free(&checkpoint);
     str_free(&log);
     return rc;
 }
 
-static int begin_attempt(struct sched *s, struct desk *d, struct lab_err *err)
+/* ---- checkpoints ---- */
+
+__attribute__((format(printf, 2, 3)))
+static void add_note(struct desk *d, const char *fmt, ...)
+{
+    va_list ap;
+    size_t n = strlen(d->note);
+    if (n) n += (size_t)snprintf(d->note + n, sizeof d->note - n, "; ");
+    if (n >= sizeof d->note) return;
+    va_start(ap, fmt);
+    vsnprintf(d->note + n, sizeof d->note - n, fmt, ap);
+    va_end(ap);
+}
+
+/* Slot's file of a run; "" if there is no memory, or no room, for its name. */
+static void slot_path(const struct sched *s, const char *key, int slot, char path[CKPT_PATH])
+{
+    struct str base = { 0 };
+    struct lab_err ignored;
+    path_beside(&base, s->store, "checkpoints", key, "");
+    if (base.failed || ckpt_path(path, base.text, slot, &ignored) != 0) path[0] = '\0';
+    str_free(&base);
+}
+
+/* The newest checkpoint that is sound and of which all that was told before is in the database. */
+static int choose_checkpoint(struct sched *s, struct desk *d, int64_t env_id, const char *name, struct lab_err *err)
+{
+    struct ckpt_mark mark, best = { .step = 0 };
+    int64_t ahead = 0;
+    for (int slot = 0; slot < CKPT_SLOTS; slot++) {
+        char path[CKPT_PATH];
+        struct lab_err why;
+        int usable = 0;
+        slot_path(s, d->key, slot, path);
+        int rc = ckpt_check(path, d->key, &mark, &why);
+        if (rc < 0) {
+            progress_note(&s->progress, "%s: %s", name, why.msg);
+            add_note(d, "%s", why.msg);
+        }
+        if (rc != 0) continue;
+        if (store_is_saved(s->store, s->run_id[d->run], env_id, mark.attempt, mark.step, &usable, err) != 0) return -1;
+        if (!usable && mark.step > ahead) ahead = mark.step;
+        if (usable && mark.step > best.step) best = mark, d->resume = slot;
+    }
+    if (d->resume < 0 && ahead)
+        progress_note(&s->progress, "%s starts anew: its checkpoint is of another lab, plugin, machine or database, or ran ahead of this one", name);
+    d->from_step = d->step = d->beat_step = best.step;
+    return d->resume < 0 ? 0 : store_attempt_continue(s->store, d->attempt_id, best.attempt, best.step, err);
+}
+
+static void remove_checkpoints(const struct sched *s, const char *key)
+{
+    for (int slot = 0; slot < CKPT_SLOTS; slot++) {
+        char path[CKPT_PATH];
+        slot_path(s, key, slot, path);
+        unlink(path);
+    }
+}
+
+/* ---- claiming ---- */
+
+static int begin_attempt(struct sched *s, struct desk *d, const char *name, struct lab_err *err)
 {
     struct str json = { 0 };
     int64_t env_id;
@@ -225,17 +300,18 @@ static int begin_attempt(struct sched *s, struct desk *d, struct lab_err *err)
     int rc = json.failed ? lab_fail(err, "out of memory for the provenance of a run") : store_put_env(s->store, json.text, &env_id, err);
     /* Our own process id: as long as we live the attempt is looked after, whatever becomes of the worker. */
     if (rc == 0) rc = store_attempt_begin(s->store, s->run_id[d->run], env_id, getpid(), &d->attempt_id, err);
+    if (rc == 0) rc = store_attempt_uuid(s->store, d->attempt_id, d->attempt, err);
+    if (rc == 0) rc = choose_checkpoint(s, d, env_id, name, err);
     str_free(&json);
     return rc;
 }
 
-/* Why a run is not started although it may need something: 1, counted and told. */
-static int is_left_alone(struct sched *s, const struct store_status *status, const char *name)
+static void put_back(struct sched *s, size_t run) { s->queue[(s->head + s->n_queued++) % s->sweep->n] = run; }
+
+/* Why a run is not started although it may need something: 1, and what is to happen is seen to. */
+static int is_left_alone(struct sched *s, size_t run, const struct store_status *status, const char *name)
 {
-    if (status->state == STORE_RUNNING) {
-        progress_note(&s->progress, "%s is being run by another process: left to it", name);
-        return s->report->interrupted++, 1;
-    }
+    if (status->state == STORE_RUNNING) return put_back(s, run), 1;
     if (status->state == STORE_FAILED && !s->options->retry_failed) {
         progress_note(&s->progress, "FAILED before: %s: %s; --retry-failed tries it again", name, status->reason);
         return s->report->failed++, 1;
@@ -251,22 +327,26 @@ static int claim(struct sched *s, struct desk *d, enum sched_need *need, struct 
     *need = SCHED_NOTHING;
     describe(s, d->run, name, sizeof name);
     if (store_run_status(s->store, d->key, &status, err) != 0) return -1;
-    if (is_left_alone(s, &status, name)) return 0;
+    if (is_left_alone(s, d->run, &status, name)) return 0;
     if (sched_need(s->store, config_of(s, d), need, lengths, err) != 0) return -1;
     d->attempt_id = status.attempt_id;               /* where later evaluations go */
+    if (status.state == STORE_DONE) remove_checkpoints(s, d->key);       /* a kill may have come between */
     if (*need == SCHED_NOTHING) s->report->already++;
     if (*need != SCHED_TRAIN) return 0;
     if (status.state == STORE_DONE) {
         progress_note(&s->progress, "%s lacks an evaluation and its weights are gone: it is trained again", name);
         if (store_supersede(s->store, status.attempt_id, err) != 0) return -1;
     }
-    return begin_attempt(s, d, err);
+    return begin_attempt(s, d, name, err);
 }
 
+/* 1: too late, it had been taken for lost. */
 static int end_attempt(struct sched *s, struct desk *d, const char *status, int exit_code, int term_signal, struct lab_err *err)
 {
     int done = !strcmp(status, "done");
-    struct store_end end = { .status = status, .reason = done ? NULL : d->reason, .result_sha256 = *d->result ? d->result : NULL,
+    char reason[sizeof d->reason + sizeof d->note + 2];
+    snprintf(reason, sizeof reason, "%s%s%s", done ? "" : d->reason, !done && *d->note ? "; " : "", d->note);
+    struct store_end end = { .status = status, .reason = *reason ? reason : NULL, .result_sha256 = *d->result ? d->result : NULL,
                              .active_ns = d->active_ns ? d->active_ns : clock_ns() - d->begun_ns,
                              .last_step = done ? config_of(s, d)->train.steps : d->step,
                              .exit_code = exit_code, .term_signal = term_signal };
@@ -277,8 +357,11 @@ static int start_run(struct sched *s, struct desk *d, size_t run, struct lab_err
 {
     enum sched_need need;
     struct option_list lengths;
+    struct store_status status;
     struct lab_err why;
     clear_desk(d, WORK_TRAIN, run, s->sweep->run[run].config.key);
+    if (store_run_status(s->store, d->key, &status, err) != 0) return -1;
+    if (status.state == STORE_RUNNING) return put_back(s, run), 0;       /* without a transaction: we may come here every second */
     if (store_begin(s->store, err) != 0 || claim(s, d, &need, &lengths, err) != 0 || store_commit(s->store, err) != 0) return -1;
     if (need == SCHED_NOTHING) return 0;
     d->kind = need == SCHED_TRAIN ? WORK_TRAIN : WORK_EVALUATE;
@@ -287,7 +370,7 @@ static int start_run(struct sched *s, struct desk *d, size_t run, struct lab_err
     progress_note(&s->progress, "%s", why.msg);
     memcpy(d->reason, why.msg, sizeof d->reason);
     s->report->interrupted++;
-    return need == SCHED_TRAIN ? end_attempt(s, d, "interrupted", -1, 0, err) : 0;
+    return need == SCHED_TRAIN && end_attempt(s, d, "interrupted", -1, 0, err) < 0 ? -1 : 0;
 }
 
 static void start_ceiling(struct sched *s, struct desk *d, const struct ceiling_job *job)
@@ -302,9 +385,16 @@ static int start_what_fits(struct sched *s, struct lab_err *err)
 {
     struct desk *d;
     while (!s->stopping && (d = free_desk(s))) {
-        if (s->next_ceiling < s->n_ceiling) start_ceiling(s, d, &s->ceiling[s->next_ceiling++]);
-        else if (s->next_run == s->sweep->n) return 0;
-        else if (start_run(s, d, s->next_run++, err) != 0) return -1;
+        if (s->next_ceiling < s->n_ceiling) {
+            start_ceiling(s, d, &s->ceiling[s->next_ceiling++]);
+            continue;
+        }
+        if (!s->fresh && clock_ns() >= s->look_ns) s->fresh = s->n_queued, s->look_ns = clock_ns() + SECOND_NS;
+        if (!s->fresh) return 0;
+        size_t run = s->queue[s->head];
+        s->head = (s->head + 1) % s->sweep->n;
+        s->n_queued--, s->fresh--;
+        if (start_run(s, d, run, err) != 0) return -1;
     }
     return 0;
 }
@@ -317,7 +407,7 @@ static int is_plausible(const struct desk *d, const struct record *r)
     int counts = r->n_tok > 0 && r->n_tok_ok >= 0 && r->n_tok_ok <= r->n_tok && r->length > 0 && r->step >= 0;
     if ((d->kind == WORK_CEILING) != (r->type == RECORD_CEILING)) return 0;
     switch (r->type) {
-    case RECORD_METRIC: case RECORD_ARTIFACT: return 1;
+    case RECORD_METRIC: case RECORD_ARTIFACT: case RECORD_CHECKPOINT: return 1;
     case RECORD_EVAL_SLICE: if (r->position < 0) return 0;   /* fall through */
     case RECORD_EVAL: return counts && r->n > 0 && r->n_exact >= 0 && r->n_exact <= r->n;
     case RECORD_EVAL_POSITION: return counts && r->position >= 0;
@@ -328,12 +418,25 @@ static int is_plausible(const struct desk *d, const struct record *r)
 }
 
 /* Text from a plugin may hold anything, and may have been cut within a character. */
-static void take_reason(struct desk *d, const char *text)
+static void take_text(char *to, const char *text)
 {
     size_t n = strlen(text);
-    memcpy(d->reason, text, n + 1);
-    for (size_t at = 0; (at += str_utf8(text + at, n - at)) < n; at++) d->reason[at] = '?';
+    memcpy(to, text, n + 1);
+    for (size_t at = 0; (at += str_utf8(text + at, n - at)) < n; at++) to[at] = '?';
+}
+
+static void take_reason(struct desk *d, const char *text)
+{
+    take_text(d->reason, text);
     d->failed = 1;
+}
+
+static void take_stopped(struct desk *d, const char *no_checkpoint)
+{
+    char text[sizeof ((struct record *)0)->text];
+    take_text(text, no_checkpoint);
+    if (*text) add_note(d, "no checkpoint: %s", text);
+    d->stopped = 1;
 }
 
 static int take(void *ctx, const struct record *r, struct lab_err *err)
@@ -345,7 +448,7 @@ static int take(void *ctx, const struct record *r, struct lab_err *err)
         return d->started = 1, 0;
     }
     if (r->type == RECORD_FAILED) return take_reason(d, r->text), 0;
-    if (r->type == RECORD_STOPPED) return d->stopped = 1, 0;
+    if (r->type == RECORD_STOPPED) return take_stopped(d, r->text), 0;
     if (!d->started || d->done) return lab_fail(err, "the worker sent a result %s", d->done ? "after its end" : "before it named its run");
     if (r->step > d->step) d->step = r->step;
     if (r->type == RECORD_PROGRESS) return 0;
@@ -388,21 +491,45 @@ static int enter_records(struct sched *s, struct desk *d, struct lab_err *err)
 /* A later evaluation joins a run that is done, so it is entered whole or not at all, when its worker has ended. */
 static int is_due(const struct desk *d) { return d->busy && d->n && d->kind != WORK_EVALUATE; }
 
+static int is_silent(const struct desk *d) { return d->busy && d->kind == WORK_TRAIN && d->step != d->beat_step; }
+
+static int beat(struct sched *s, struct desk *d, struct lab_err *err)
+{
+    d->beat_step = d->step;
+    return store_attempt_beat(s->store, d->attempt_id, d->step, err);
+}
+
 static int commit_if_time(struct sched *s, struct lab_err *err)
 {
-    size_t due = 0;
-    for (int i = 0; i < s->n_desk; i++) if (is_due(&s->desk[i])) due += s->desk[i].n;
-    if (!due || (due < COMMIT_RECORDS && clock_ns() - s->committed_ns < SECOND_NS)) return 0;
+    size_t due = 0, silent = 0;
+    for (int i = 0; i < s->n_desk; i++) {
+        if (is_due(&s->desk[i])) due += s->desk[i].n;
+        silent += is_silent(&s->desk[i]);
+    }
+    if (!(due + silent) || (due < COMMIT_RECORDS && clock_ns() - s->committed_ns < SECOND_NS)) return 0;
     s->committed_ns = clock_ns();
     if (store_begin(s->store, err) != 0) return -1;
-    for (int i = 0; i < s->n_desk; i++) if (is_due(&s->desk[i]) && enter_records(s, &s->desk[i], err) != 0) return -1;
+    for (int i = 0; i < s->n_desk; i++) {
+        struct desk *d = &s->desk[i];
+        if (is_due(d) && enter_records(s, d, err) != 0) return -1;
+        if (is_silent(d) && beat(s, d, err) != 0) return -1;
+    }
     return store_commit(s->store, err);
 }
 
 /* ---- the end of a worker ---- */
 
-enum verdict { DONE, FAILED, INTERRUPTED };
-static const char *const verdict_status[] = { "done", "failed", "interrupted" };
+enum verdict { DONE, FAILED, INTERRUPTED, TIMED_OUT };
+static const char *const verdict_status[] = { "done", "failed", "interrupted", "timeout" };
+
+/* A plugin that gets no memory mostly crashes next: the numbers show it. */
+static void add_memory(const struct sched *s, struct desk *d)
+{
+    int limit = config_of(s, d)->limits.memory;
+    size_t n = strlen(d->reason);
+    if (limit && d->worker.peak_mb >= limit / 2)
+        snprintf(d->reason + n, sizeof d->reason - n, "; out of memory? it held %d MB, limits.memory is %d MB", (int)d->worker.peak_mb, limit);
+}
 
 static enum verdict judge(const struct sched *s, struct desk *d)
 {
@@ -410,6 +537,11 @@ static enum verdict judge(const struct sched *s, struct desk *d)
     char end[160];
     if (d->failed) return FAILED;
     if (d->done && WIFEXITED(w->status) && WEXITSTATUS(w->status) == 0 && !w->n_in) return DONE;
+    if (d->timed_out) {
+        snprintf(d->reason, sizeof d->reason, "took longer than limits.time = %g s%s", config_of(s, d)->limits.time,
+                 d->stopped ? "" : ", and did not stop when asked to");
+        return TIMED_OUT;
+    }
     if (d->stopped || (s->stopping && WIFSIGNALED(w->status))) {
         snprintf(d->reason, sizeof d->reason, "%s%s", s->stopping ? "SIG" : "stopped", s->stopping ? sigabbrev_np(s->stopping) : "");
         return INTERRUPTED;
@@ -419,6 +551,7 @@ static enum verdict judge(const struct sched *s, struct desk *d)
                        WIFEXITED(w->status) ? " without a result" : "";
     int is_kill = WIFSIGNALED(w->status) && WTERMSIG(w->status) == SIGKILL;
     snprintf(d->reason, sizeof d->reason, "%s%s%s", end, when, is_kill ? "; the system does that when memory runs out" : "");
+    add_memory(s, d);
     return FAILED;
 }
 
@@ -426,26 +559,37 @@ static void tell(struct sched *s, const struct desk *d, enum verdict verdict)
 {
     char name[160];
     struct sched_report *report = s->report;
-    int *const count[] = { &report->done, &report->failed, &report->interrupted };
+    int *const count[] = { &report->done, &report->failed, &report->interrupted, &report->failed };
     describe(s, d->run, name, sizeof name);
     if (d->kind != WORK_CEILING) ++*count[verdict];
-    if (verdict != FAILED) return;
+    if (verdict != FAILED && verdict != TIMED_OUT) return;
     const char *what = d->kind == WORK_CEILING ? "no order-blind ceiling" : d->kind == WORK_EVALUATE ? "FAILED evaluation" : "FAILED";
     progress_note(&s->progress, "%s: %s: %s%s%s", what, name, d->reason, d->worker.logged ? "; it printed: " : "",
                   d->worker.logged ? d->worker.log_path : "");
+}
+
+/* Somebody took us for dead and the run over: what becomes of it is looked up again. */
+static void tell_late(struct sched *s, const struct desk *d)
+{
+    char name[160];
+    describe(s, d->run, name, sizeof name);
+    progress_note(&s->progress, "%s was taken over by another process: what this one found is kept as evidence only", name);
+    put_back(s, d->run);
 }
 
 static int end_desk(struct sched *s, struct desk *d, struct lab_err *err)
 {
     read_desk(d);                                    /* the last of it */
     enum verdict verdict = judge(s, d);
-    int status = d->worker.status, keep = d->kind != WORK_EVALUATE || verdict == DONE;
+    int status = d->worker.status, keep = d->kind != WORK_EVALUATE || verdict == DONE, late = 0;
     if (store_begin(s->store, err) != 0 || (keep && enter_records(s, d, err) != 0)) return -1;
-    if (d->kind == WORK_TRAIN && end_attempt(s, d, verdict_status[verdict], WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-                                             WIFSIGNALED(status) ? WTERMSIG(status) : 0, err) != 0) return -1;
-    if (store_commit(s->store, err) != 0) return -1;
-    tell(s, d, verdict);
-    if (d->kind == WORK_TRAIN) s->steps += (double)d->step;
+    if (d->kind == WORK_TRAIN) late = end_attempt(s, d, verdict_status[verdict], WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+                                                  WIFSIGNALED(status) ? WTERMSIG(status) : 0, err);
+    if (late < 0 || store_commit(s->store, err) != 0) return -1;
+    if (late) tell_late(s, d);
+    else tell(s, d, verdict);
+    if (d->kind == WORK_TRAIN) s->steps += (double)(d->step - d->from_step);
+    if (d->kind == WORK_TRAIN && verdict == DONE && !late) remove_checkpoints(s, d->key);
     worker_close(&d->worker);
     d->busy = 0;
     return 0;
@@ -466,10 +610,13 @@ static struct progress_now progress_now(const struct sched *s)
     for (int i = 0; i < s->n_desk; i++) {
         const struct desk *d = &s->desk[i];
         if (!d->busy || d->kind != WORK_TRAIN) continue;
-        now.steps += (double)d->step;
+        now.steps += (double)(d->step - d->from_step);
         now.steps_left += (double)(config_of(s, d)->train.steps - d->step);
     }
-    for (size_t i = s->next_run; i < s->sweep->n; i++) if (s->trains[i]) now.steps_left += s->sweep->run[i].config.train.steps;
+    for (size_t i = 0; i < s->n_queued; i++) {
+        size_t run = s->queue[(s->head + i) % s->sweep->n];
+        if (s->trains[run]) now.steps_left += s->sweep->run[run].config.train.steps;
+    }
     return now;
 }
 
@@ -488,7 +635,7 @@ static void wait_for_news(struct sched *s)
 static void stop(struct sched *s, int signal)
 {
     int at_once = s->stopping != 0;
-    if (at_once && signal == SIGHUP) return;         /* a terminal that closes may send several */
+    if (at_once && (signal == SIGHUP || signal == SIGUSR1)) return;      /* a terminal that closes may send several; a warning is no order */
     s->report->signals++;
     if (!at_once) progress_note(&s->progress, "stopping: workers finish their step (again: at once)");
     if (!at_once) s->stopping = signal;
@@ -499,15 +646,50 @@ static void stop(struct sched *s, int signal)
     }
 }
 
+/* Ctrl-Z: we and the workers, whose groups the terminal does not know, sleep until SIGCONT.  That time counts for nothing. */
+static void pause_all(struct sched *s)
+{
+    int64_t since = clock_ns();
+    for (int i = 0; i < s->n_desk; i++) if (s->desk[i].busy) worker_signal(&s->desk[i].worker, SIGSTOP);
+    kill(getpid(), SIGSTOP);
+    int64_t away = clock_ns() - since;
+    for (int i = 0; i < s->n_desk; i++) {
+        struct desk *d = &s->desk[i];
+        if (!d->busy) continue;
+        if (d->deadline_ns) d->deadline_ns += away;
+        if (d->worker.kill_ns) d->worker.kill_ns += away;
+        d->begun_ns += away;
+        worker_signal(&d->worker, SIGCONT);
+    }
+}
+
+static void take_signals(struct sched *s)
+{
+    for (int signal; (signal = signals_next(&s->signals)); ) {
+        if (signal == SIGTSTP) pause_all(s);
+        else if (signal != SIGCHLD) stop(s, signal);
+    }
+}
+
+static void check_time(struct desk *d)
+{
+    int64_t now = clock_ns();
+    if (d->deadline_ns && now > d->deadline_ns && !d->timed_out) {
+        d->timed_out = 1;
+        worker_signal(&d->worker, SIGTERM);
+        d->worker.kill_ns = now + STOP_S * SECOND_NS;
+    }
+    if (d->worker.kill_ns && now > d->worker.kill_ns) worker_signal(&d->worker, SIGKILL);
+}
+
 static int look_around(struct sched *s, struct lab_err *err)
 {
-    int signal;
-    while ((signal = signals_next(&s->signals))) if (signal != SIGCHLD) stop(s, signal);
+    take_signals(s);
     for (int i = 0; i < s->n_desk; i++) {
         struct desk *d = &s->desk[i];
         if (!d->busy) continue;
         read_desk(d);
-        if (d->worker.kill_ns && clock_ns() > d->worker.kill_ns) worker_signal(&d->worker, SIGKILL);
+        check_time(d);
         if (worker_reap(&d->worker) && end_desk(s, d, err) != 0) return -1;
     }
     return commit_if_time(s, err);
@@ -515,9 +697,11 @@ static int look_around(struct sched *s, struct lab_err *err)
 
 static int loop(struct sched *s, struct lab_err *err)
 {
-    for (;;) {
+    for (int told = 0;;) {
         if (start_what_fits(s, err) != 0) return -1;
-        if (!n_busy(s)) return 0;
+        if (!n_busy(s) && (s->stopping || !s->n_queued)) return 0;
+        if (!n_busy(s) && !told++)
+            progress_note(&s->progress, "%zu run%s in the hands of another process: waiting for it", s->n_queued, s->n_queued == 1 ? " is" : "s are");
         wait_for_news(s);
         if (look_around(s, err) != 0) return -1;
         struct progress_now now = progress_now(s);
@@ -554,7 +738,10 @@ static int make_room(struct sched *s, struct lab_err *err)
     s->poll = s->desk ? mem_alloc((size_t)(2 * s->n_desk + 1) * sizeof *s->poll, err) : NULL;
     s->run_id = s->poll ? mem_alloc(s->sweep->n * sizeof *s->run_id, err) : NULL;
     s->trains = s->run_id ? mem_alloc(s->sweep->n, err) : NULL;
-    return s->trains ? 0 : -1;
+    s->queue = s->trains ? mem_alloc(s->sweep->n * sizeof *s->queue, err) : NULL;
+    if (!s->queue) return -1;
+    for (size_t i = 0; i < s->sweep->n; i++) put_back(s, i);
+    return 0;
 }
 
 static void release(struct sched *s)
@@ -564,13 +751,14 @@ static void release(struct sched *s)
     free(s->poll);
     free(s->run_id);
     free(s->trains);
+    free(s->queue);
     free(s->ceiling);
 }
 
-static void make_weights_folder(const struct store *store)
+static void make_folder(const struct store *store, const char *kind)
 {
     struct str path = { 0 };
-    path_beside(&path, store, "weights", "", "");
+    path_beside(&path, store, kind, "", "");
     if (!path.failed) mkdir(path.text, 0777);        /* a worker that cannot write there says so */
     str_free(&path);
 }
@@ -583,13 +771,14 @@ int sched_run(struct store *store, const struct sweep *sweep, const struct sched
     *report = (struct sched_report){ .total = (int)sweep->n };
     if (make_room(&s, err) != 0) goto out;
     if (enter_plan(&s, err) != 0 || plan_runs(&s, err) != 0 || plan_ceilings(&s, err) != 0 || signals_open(&s.signals, err) != 0) goto out;
-    make_weights_folder(store);
+    make_folder(store, "weights");
+    make_folder(store, "checkpoints");
     setenv("OPENBLAS_NUM_THREADS", "1", 1);          /* the workers': one thread a run */
     setenv("OMP_NUM_THREADS", "1", 1);
     progress_start(&s.progress, options->quiet);
     rc = loop(&s, err);
     end_all(&s);
-    report->interrupted += (int)(sweep->n - s.next_run);
+    report->interrupted += (int)s.n_queued;
     struct progress_now now = progress_now(&s);
     progress_end(&s.progress, &now);
     signals_close(&s.signals);

@@ -1,8 +1,10 @@
 /* sched -- the supervisor: gives each missing run to a worker process and enters what comes back.
  *
  * Workers are exec'd copies of this program without any database handle; a worker
- * that fails costs its own run alone.  A run that failed before is not tried again
- * unless asked for; one that was interrupted is.
+ * that fails, or takes more memory or time than [limits] allow, costs its own run alone.
+ * A run that failed before is not tried again unless asked for; one that was interrupted
+ * goes on from its last checkpoint.  Several processes may run sweeps on one database at
+ * once: none does what another is doing, and each waits for the others' part of its own.
  */
 #ifndef LAB_RUN_SCHED_H
 #define LAB_RUN_SCHED_H
@@ -18,7 +20,7 @@ struct sched_options {
 };
 struct sched_report {
     int total, already, done, failed;
-    int interrupted;                 /* not finished and not failed: stopped, never started, or in another process's hands */
+    int interrupted;                 /* not finished and not failed: stopped, or never started */
     int signals;                     /* how often the user asked to stop */
 };
 /* What the plan still needs, per run, without starting anything (lab plan).  lengths: to be evaluated. */

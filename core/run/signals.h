@@ -1,8 +1,8 @@
-/* signals -- the user's wish to stop, and children's ends, as something to poll for.
+/* signals -- the user's wish to stop or to pause, and children's ends, as something to poll for.
  *
- * While open, SIGTERM, SIGINT, SIGHUP and SIGCHLD arrive on fd and SIGPIPE is ignored.
- * No code runs in a handler.  A SIGINT or SIGHUP that was ignored before stays ignored:
- * that is how nohup and a shell's background jobs ask to be left alone.
+ * While open, SIGTERM, SIGINT, SIGHUP, SIGUSR1 (a scheduler's early warning), SIGTSTP and SIGCHLD
+ * arrive on fd and SIGPIPE is ignored.  No code runs in a handler.  What was ignored before stays
+ * ignored, but for SIGTERM: that is how nohup and a shell's background jobs ask to be left alone.
  */
 #ifndef LAB_RUN_SIGNALS_H
 #define LAB_RUN_SIGNALS_H

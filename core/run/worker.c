@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -41,8 +42,19 @@ static int open_pipe(int ends[2], struct lab_err *err)
     return 0;
 }
 
+/* Before exec, so that a plugin's own start is under it too. */
+static void limit_memory(int64_t mb)
+{
+#ifndef __SANITIZE_ADDRESS__                      /* that reserves terabytes */
+    rlim_t bytes = (rlim_t)mb << 20;
+    if (mb) setrlimit(RLIMIT_AS, &(struct rlimit){ bytes, bytes });
+#else
+    (void)mb;
+#endif
+}
+
 __attribute__((noreturn))
-static void become(const char *program, int job, int output, int record)
+static void become(const char *program, int job, int output, int record, int64_t memory_mb)
 {
     static const char failed[] = "lab: the worker cannot be started: exec failed\n";
     char *const argv[] = { "lab", "work", NULL };
@@ -52,6 +64,7 @@ static void become(const char *program, int job, int output, int record)
     job = fcntl(job, F_DUPFD, 10), output = fcntl(output, F_DUPFD, 10), record = fcntl(record, F_DUPFD, 10);
     dup2(job, 0), dup2(output, 1), dup2(output, 2), dup2(record, 3);
     close_range(4, ~0u, 0);
+    limit_memory(memory_mb);
     execv(program, argv);
     if (write(2, failed, sizeof failed - 1) < 0) _exit(126);
     _exit(127);
@@ -63,14 +76,15 @@ static void close_both(int ends[2])
     if (ends[1] >= 0) close(ends[1]);
 }
 
-int worker_start(struct worker *w, const char *program, const struct str *job, const char *log_path, struct lab_err *err)
+int worker_start(struct worker *w, const char *program, const struct str *job, const char *log_path, int64_t memory_mb,
+                 struct lab_err *err)
 {
     int record[2] = { -1, -1 }, output[2] = { -1, -1 }, job_fd = job_file(job, err);
     pid_t pid = -1;
     char *path = mem_strdup(log_path, err);
     if (job_fd >= 0 && path && open_pipe(record, err) == 0 && open_pipe(output, err) == 0) {
         pid = fork();
-        if (pid == 0) become(program, job_fd, output[1], record[1]);
+        if (pid == 0) become(program, job_fd, output[1], record[1], memory_mb);
         if (pid < 0) lab_fail(err, "a worker cannot be started: %s", strerror(errno));
     }
     if (job_fd >= 0) close(job_fd);
@@ -154,7 +168,9 @@ int worker_reap(struct worker *w)
     siginfo_t info = { 0 };
     if (waitid(P_PID, (id_t)w->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || !info.si_pid) return 0;
     kill(-w->pid, SIGKILL);                        /* processes that a plugin left behind, while the number is still ours */
-    while (waitpid(w->pid, &w->status, 0) < 0 && errno == EINTR) {}
+    struct rusage used = { .ru_maxrss = 0 };
+    while (wait4(w->pid, &w->status, 0, &used) < 0 && errno == EINTR) {}
+    w->peak_mb = used.ru_maxrss / 1024;
     w->pid = 0;
     return 1;
 }
@@ -172,7 +188,7 @@ void worker_close(struct worker *w)
 
 void worker_signal(const struct worker *w, int signal)
 {
-    if (w->pid > 0) kill(signal == SIGKILL ? -w->pid : w->pid, signal);
+    if (w->pid > 0) kill(signal == SIGTERM ? w->pid : -w->pid, signal);
 }
 
 void worker_describe(const struct worker *w, char *out, size_t size)

@@ -15,7 +15,8 @@ struct worker {
     pid_t pid;                       /* 0: none */
     int record_fd, output_fd;        /* to poll; -1: closed */
     int64_t kill_ns;                 /* when to kill it (clock_ns), 0 = never */
-    int status;                      /* as waitpid gives it, once it has ended */
+    int status;                      /* as waitpid gives it, once it has ended ... */
+    int64_t peak_mb;                 /* ... and the most memory that it held */
     char *log_path;
     int log_fd;                      /* -1: nothing printed yet */
     size_t logged;
@@ -23,8 +24,8 @@ struct worker {
     size_t n_in;
 };
 
-/* Starts `program work`.  The job's text is copied.  On failure nothing is left to end. */
-int worker_start(struct worker *, const char *program, const struct str *job, const char *log_path, struct lab_err *err);
+/* Starts `program work` with memory_mb of address space (0: no limit).  The job's text is copied.  On failure nothing is left to end. */
+int worker_start(struct worker *, const char *program, const struct str *job, const char *log_path, int64_t memory_mb, struct lab_err *err);
 
 /* Takes what has arrived.  -1: what arrived is not a record, or take said no with a reason in err. */
 struct worker_sink { int (*take)(void *ctx, const struct record *, struct lab_err *err); void *ctx; };

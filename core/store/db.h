@@ -5,12 +5,14 @@
 #include "store/store.h"
 
 enum { DB_SCHEMA = 1,                /* the version that this lab reads and writes */
-       DB_STATEMENTS = 32 };         /* room for store.c's prepared statements */
+       DB_STATEMENTS = 40 };         /* room for store.c's prepared statements */
 struct store {
     sqlite3 *db;
     char *path;                      /* as the user gave it: every message begins with it */
     enum store_mode mode;
     sqlite3_stmt *stmt[DB_STATEMENTS];
+    int lock_fd;                     /* PATH-lock, -1: not open */
+    int64_t lock_at;                 /* the byte of it that is ours; 0: none */
     char notice[1024];               /* what opening did that a user should know */
 };
 
@@ -18,9 +20,15 @@ struct store {
 int db_fail(struct store *, struct lab_err *err);
 
 /* A random (version 4) UUID. */
-enum { DB_UUID = 37 };
+enum { DB_UUID = STORE_UUID };
 int db_uuid(struct store *, char uuid[DB_UUID], struct lab_err *err);
 
+/* The process that looks after an attempt.  boot_id is the kernel's, new at every start of the machine. */
+enum { DB_BOOT = 40 };
+struct db_process { int64_t pid, pid_start, lock_at; char boot_id[DB_BOOT]; };
+/* Fills in all but pid, and locks a byte of PATH-lock if this handle holds none yet. */
+void db_process(struct store *, struct db_process *);
+int  db_is_alive(struct store *, const struct db_process *);
 /* The first number of the first row; it is an error if there is none. */
 int db_ask_integer(struct store *, const char *sql, int64_t *out, struct lab_err *err);
 

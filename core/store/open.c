@@ -302,6 +302,7 @@ int store_open(struct store **out, const char *path, enum store_mode mode, struc
     *out = NULL;
     if (!s) return -1;
     s->mode = mode;
+    s->lock_fd = -1;
     s->path = mem_strdup(path, err);
     if (!s->path || survey(s, &place, err) != 0 || place_fits(s, &place, err) != 0 || connect(s, &place, err) != 0) goto fail;
     int64_t version;
@@ -321,6 +322,7 @@ void store_close(struct store *s)
 {
     if (!s) return;
     for (int i = 0; i < DB_STATEMENTS; i++) sqlite3_finalize(s->stmt[i]);
+    if (s->lock_fd >= 0) close(s->lock_fd);
     if (s->mode == STORE_WRITE && s->db) {           /* everything into the one file, even while a reader has it open */
         sqlite3_busy_timeout(s->db, 1000);
         sqlite3_wal_checkpoint_v2(s->db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);

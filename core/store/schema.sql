@@ -53,14 +53,20 @@ CREATE TABLE attempt(                    -- one try at a run
   run_id        INTEGER NOT NULL REFERENCES run,
   env_id        INTEGER NOT NULL REFERENCES env,
   status        TEXT NOT NULL CHECK(status IN ('running', 'done', 'failed', 'interrupted', 'timeout', 'lost', 'superseded')),
-  reason        TEXT,                    -- why it is not done
+  reason        TEXT,                    -- why it is not done, or what else is to be known
   started_us    INTEGER NOT NULL,
+  beat_us       INTEGER NOT NULL,        -- when it was last heard of
   ended_us      INTEGER,
   active_ns     INTEGER,
+  parent_uuid   TEXT,                    -- attempt whose checkpoint it went on from
+  from_step     INTEGER NOT NULL DEFAULT 0,                           -- step of that checkpoint; it tells only what comes after
+  saved_step    INTEGER,                 -- of its last checkpoint of which everything told before is here
   last_step     INTEGER,                 -- reached; of a done attempt the last of training, where its final evaluations stand
   result_sha256 TEXT,                    -- of all that was measured: equal for equal runs
   host TEXT NOT NULL, boot_id TEXT NOT NULL, pid INTEGER NOT NULL,
   pid_start     INTEGER NOT NULL,        -- clock ticks after boot: a process id alone is used again
+  lock_at       INTEGER NOT NULL,        -- byte of the file DATABASE-lock that the process holds as long as it lives; 0: none
+  slurm_job TEXT, slurm_array TEXT, slurm_task INTEGER, slurm_restart INTEGER,
   exit_code     INTEGER,
   term_signal   INTEGER,
   CHECK((status = 'running') = (ended_us IS NULL)),
@@ -68,6 +74,7 @@ CREATE TABLE attempt(                    -- one try at a run
 CREATE UNIQUE INDEX attempt_one_running ON attempt(run_id) WHERE status = 'running';
 CREATE UNIQUE INDEX attempt_one_done    ON attempt(run_id) WHERE status = 'done';
 CREATE INDEX attempt_run ON attempt(run_id, started_us);
+CREATE INDEX attempt_continued ON attempt(run_id) WHERE parent_uuid IS NOT NULL;
 
 CREATE TABLE metric_def(                 -- no number is stored without a unit and a direction
   name   TEXT PRIMARY KEY,

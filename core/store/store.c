@@ -15,9 +15,9 @@
 
 /* ---- the statements ---- */
 
-enum statement { PUT_SWEEP, PUT_RUN, ARM, PUT_CELL, PUT_ENV, RUN_STATUS, HAS_EVAL, STEP_MS, BEGIN_ATTEMPT, FIND_RUNNING, END_ATTEMPT,
-                 SUPERSEDE, DONE_ATTEMPT, PUT_METRIC, PUT_EVAL, PUT_EVAL_POSITION, PUT_EVAL_SLICE, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING,
-                 N_STATEMENT };
+enum statement { PUT_SWEEP, PUT_RUN, ARM, PUT_CELL, PUT_ENV, RUN_STATUS, HAS_EVAL, STEP_MS, BEGIN_ATTEMPT, FIND_RUNNING, ATTEMPT_UUID,
+                 IS_SAVED, CONTINUE_ATTEMPT, BEAT, SAVED, END_ATTEMPT, END_LATE, SUPERSEDE, DONE_ATTEMPT, PUT_METRIC, PUT_EVAL, PUT_EVAL_POSITION,
+                 PUT_EVAL_SLICE, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING, N_STATEMENT };
 _Static_assert((int)N_STATEMENT <= DB_STATEMENTS, "struct store has room for every statement");
 
 /* "DO UPDATE SET x = x" changes nothing, but lets RETURNING name the row that is there already. */
@@ -32,17 +32,26 @@ static const char *const sql[N_STATEMENT] = {
     [PUT_CELL] = "INSERT OR REPLACE INTO sweep_cell(sweep_id, ordinal, run_id, label) VALUES(?, ?, ?, ?)",
     [PUT_ENV] = "INSERT INTO env(env_sha256, json) VALUES(?, json(?))"
                 " ON CONFLICT(env_sha256) DO UPDATE SET env_sha256 = env_sha256 RETURNING env_id",
-    [RUN_STATUS] = "SELECT a.status, a.reason, a.active_ns, a.attempt_id, a.pid, a.pid_start, a.boot_id, a.host"
+    [RUN_STATUS] = "SELECT a.status, a.reason, a.active_ns, a.attempt_id, a.pid, a.pid_start, a.lock_at, a.boot_id, a.host"
                    " FROM run r JOIN attempt a USING(run_id) WHERE r.run_key = ?"
                    " ORDER BY a.status = 'done' DESC, a.started_us DESC, a.attempt_id DESC LIMIT 1",
     [HAS_EVAL] = "SELECT 1 FROM results WHERE run_key = ? AND length = ? AND n >= ?",
-    [STEP_MS] = "SELECT sum(active_ns) / 1e6 / sum(last_step) FROM (SELECT a.active_ns, a.last_step FROM run r JOIN attempt a"
+    [STEP_MS] = "SELECT sum(active_ns) / 1e6 / nullif(sum(steps), 0) FROM (SELECT a.active_ns, a.last_step - a.from_step AS steps FROM run r JOIN attempt a"
                 " ON a.run_id = r.run_id AND a.status = 'done' WHERE r.variant = ? ORDER BY r.run_id DESC LIMIT 50)",
-    [BEGIN_ATTEMPT] = "INSERT INTO attempt(attempt_uuid, run_id, env_id, status, started_us, host, boot_id, pid, pid_start)"
-                      " VALUES(?, ?, ?, 'running', ?, ?, ?, ?, ?) RETURNING attempt_id",
-    [FIND_RUNNING] = "SELECT attempt_id, pid, pid_start, boot_id, host FROM attempt WHERE status = 'running' AND ?1 IN (0, run_id)",
+    [BEGIN_ATTEMPT] = "INSERT INTO attempt(attempt_uuid, run_id, env_id, status, started_us, beat_us, host, boot_id, pid, pid_start, lock_at,"
+                      " slurm_job, slurm_array, slurm_task, slurm_restart)"
+                      " VALUES(?1, ?2, ?3, 'running', ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, CAST(?12 AS INTEGER), CAST(?13 AS INTEGER)) RETURNING attempt_id",
+    [FIND_RUNNING] = "SELECT attempt_id, pid, pid_start, lock_at, boot_id, host FROM attempt WHERE status = 'running' AND ?1 IN (0, run_id)",
+    [ATTEMPT_UUID] = "SELECT attempt_uuid FROM attempt WHERE attempt_id = ?",
+    [IS_SAVED] = "SELECT 1 FROM attempt WHERE attempt_uuid = ? AND run_id = ? AND env_id = ? AND saved_step >= ?",
+    [CONTINUE_ATTEMPT] = "UPDATE attempt SET parent_uuid = ?, from_step = ? WHERE attempt_id = ?",
+    [BEAT] = "UPDATE attempt SET beat_us = max(beat_us, ?), last_step = ? WHERE attempt_id = ? AND status = 'running'",
+    [SAVED] = "UPDATE attempt SET saved_step = ?2 WHERE attempt_id = ?1",
     [END_ATTEMPT] = "UPDATE attempt SET status = ?, reason = ?, ended_us = max(started_us, ?), active_ns = ?, last_step = ?, result_sha256 = ?,"
                     " exit_code = ?, term_signal = ? WHERE attempt_id = ? AND status = 'running' RETURNING attempt_id",
+    [END_LATE] = "UPDATE attempt SET status = 'superseded', reason = 'taken for lost, then ended as ' || ?1 || coalesce(': ' || ?2, ''),"
+                 " ended_us = max(started_us, ?3), active_ns = ?4, last_step = ?5, result_sha256 = ?6, exit_code = ?7, term_signal = ?8"
+                 " WHERE attempt_id = ?9 AND status = 'lost' RETURNING attempt_id",
     [SUPERSEDE] = "UPDATE attempt SET status = 'superseded', reason = 'trained anew' WHERE attempt_id = ? AND status = 'done' RETURNING attempt_id",
     [DONE_ATTEMPT] = "SELECT attempt_id FROM attempt WHERE status = 'done' AND run_id = ?",
     [PUT_METRIC] = "INSERT OR REPLACE INTO metric(attempt_id, name, step, value, special) VALUES(?, ?, ?, ?, ?)",
@@ -191,37 +200,12 @@ int store_put_cell(struct store *s, int64_t sweep_id, int64_t ordinal, int64_t r
 
 /* ---- which process runs an attempt ---- */
 
-enum { BOOT_ID = 40 };
-
-static void boot_id(char id[BOOT_ID])
+/* Of a row that has pid, pid_start, lock_at, boot_id from column `at` on. */
+static struct db_process get_process(struct call *c, int at)
 {
-    FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
-    if (!f || fscanf(f, "%39s", id) != 1) id[0] = '\0';
-    if (f) fclose(f);
-}
-
-/* Clock ticks after boot at which the process started; -1 if there is none.  Its name may hold blanks and brackets. */
-static int64_t pid_start(int64_t pid)
-{
-    char path[64], line[1024];
-    long long start;
-    snprintf(path, sizeof path, "/proc/%" PRId64 "/stat", pid);
-    FILE *f = fopen(path, "re");
-    size_t n = f ? fread(line, 1, sizeof line - 1, f) : 0;
-    if (f) fclose(f);
-    line[n] = '\0';
-    const char *name_end = strrchr(line, ')');
-    int got = name_end && sscanf(name_end + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %lld",
-                                 &start) == 1;
-    return got ? start : -1;
-}
-
-/* Databases on network file systems are not written to, so a process of another boot is gone, whatever its host. */
-static int is_alive(int64_t pid, int64_t start, const char *boot)
-{
-    char here[BOOT_ID];
-    boot_id(here);
-    return !strcmp(boot, here) && start >= 0 && pid_start(pid) == start;
+    struct db_process p = { call_get_integer(c, at), call_get_integer(c, at + 1), call_get_integer(c, at + 2), "" };
+    snprintf(p.boot_id, sizeof p.boot_id, "%s", call_get_text(c, at + 3));
+    return p;
 }
 
 enum { REASON = 128 };
@@ -240,8 +224,9 @@ int db_mark_lost(struct store *s, int64_t run_id, struct lab_err *err)
         char reason[AT_ONCE][REASON];
         call_integer(&c, run_id);
         for (n = 0; n < AT_ONCE && call_row(&c); ) {
-            if (is_alive(call_get_integer(&c, 1), call_get_integer(&c, 2), call_get_text(&c, 3))) continue;
-            lost_reason(reason[n], call_get_integer(&c, 1), call_get_text(&c, 4));
+            struct db_process p = get_process(&c, 1);
+            if (db_is_alive(s, &p)) continue;
+            lost_reason(reason[n], p.pid, call_get_text(&c, 5));
             lost[n++] = call_get_integer(&c, 0);
         }
         if (call_end(&c, err) != 0) return -1;
@@ -259,7 +244,7 @@ int store_run_status(struct store *s, const char *run_key, struct store_status *
 {
     static const struct { const char *status; enum store_state state; } table[] = {
         { "running", STORE_RUNNING }, { "done", STORE_DONE }, { "failed", STORE_FAILED }, { "interrupted", STORE_INTERRUPTED },
-        { "timeout", STORE_INTERRUPTED }, { "lost", STORE_INTERRUPTED }, { "superseded", STORE_PENDING } };
+        { "timeout", STORE_FAILED }, { "lost", STORE_INTERRUPTED }, { "superseded", STORE_PENDING } };
     struct call c = call_begin(s, RUN_STATUS);
     *out = (struct store_status){ .state = STORE_PENDING };
     call_text(&c, run_key);
@@ -269,9 +254,10 @@ int store_run_status(struct store *s, const char *run_key, struct store_status *
         snprintf(out->reason, sizeof out->reason, "%s", call_get_text(&c, 1));
         out->active_s = (double)call_get_integer(&c, 2) / 1e9;
         out->attempt_id = call_get_integer(&c, 3);
-        if (out->state == STORE_RUNNING && !is_alive(call_get_integer(&c, 4), call_get_integer(&c, 5), call_get_text(&c, 6))) {
+        struct db_process p = get_process(&c, 4);
+        if (out->state == STORE_RUNNING && !db_is_alive(s, &p)) {
             out->state = STORE_INTERRUPTED;
-            lost_reason(out->reason, call_get_integer(&c, 4), call_get_text(&c, 7));
+            lost_reason(out->reason, p.pid, call_get_text(&c, 8));
         }
     }
     return call_end(&c, err);
@@ -317,7 +303,7 @@ static int may_begin(struct store *s, int64_t run_id, struct lab_err *err)
     int running = call_row(&c);
     if (running)
         lab_fail(err, "%s: this run is being run by process %" PRId64 " on %s; wait for it, or stop it", s->path,
-                 call_get_integer(&c, 1), call_get_text(&c, 4));
+                 call_get_integer(&c, 1), call_get_text(&c, 5));
     if (call_end(&c, err) != 0 || running) return -1;
     c = call_begin(s, DONE_ATTEMPT);
     call_integer(&c, run_id);
@@ -327,9 +313,10 @@ static int may_begin(struct store *s, int64_t run_id, struct lab_err *err)
 
 int store_attempt_begin(struct store *s, int64_t run_id, int64_t env_id, int64_t pid, int64_t *attempt_id, struct lab_err *err)
 {
-    char uuid[DB_UUID], boot[BOOT_ID], host[65] = "";
+    char uuid[DB_UUID], host[65] = "";
+    struct db_process p = { .pid = pid };
     if (may_begin(s, run_id, err) != 0 || db_uuid(s, uuid, err) != 0) return -1;
-    boot_id(boot);
+    db_process(s, &p);
     gethostname(host, sizeof host - 1);
     struct call c = call_begin(s, BEGIN_ATTEMPT);
     call_text(&c, uuid);
@@ -337,16 +324,57 @@ int store_attempt_begin(struct store *s, int64_t run_id, int64_t env_id, int64_t
     call_integer(&c, env_id);
     call_integer(&c, clock_utc_us());
     call_text(&c, host);
-    call_text(&c, boot);
-    call_integer(&c, pid);
-    call_integer(&c, pid_start(pid));
+    call_text(&c, p.boot_id);
+    call_integer(&c, p.pid);
+    call_integer(&c, p.pid_start);
+    call_integer(&c, p.lock_at);
+    static const char *const slurm[] = { "SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_RESTART_COUNT" };
+    for (size_t i = 0; i < sizeof slurm / sizeof *slurm; i++) call_text(&c, getenv(slurm[i]));
     return call_finish(&c, attempt_id, err);
 }
 
-int store_attempt_end(struct store *s, int64_t attempt_id, const struct store_end *end, struct lab_err *err)
+int store_attempt_uuid(struct store *s, int64_t attempt_id, char uuid[STORE_UUID], struct lab_err *err)
 {
-    int64_t ended = 0;
-    struct call c = call_begin(s, END_ATTEMPT);
+    struct call c = call_begin(s, ATTEMPT_UUID);
+    call_integer(&c, attempt_id);
+    int found = call_row(&c);
+    if (found) snprintf(uuid, STORE_UUID, "%s", call_get_text(&c, 0));
+    if (call_end(&c, err) != 0) return -1;
+    return found ? 0 : lab_fail(err, "%s: there is no attempt %" PRId64, s->path, attempt_id);
+}
+
+int store_is_saved(struct store *s, int64_t run_id, int64_t env_id, const char *uuid, int64_t step, int *yes, struct lab_err *err)
+{
+    struct call c = call_begin(s, IS_SAVED);
+    call_text(&c, uuid);
+    call_integer(&c, run_id);
+    call_integer(&c, env_id);
+    call_integer(&c, step);
+    *yes = call_row(&c);
+    return call_end(&c, err);
+}
+
+int store_attempt_continue(struct store *s, int64_t attempt_id, const char *parent_uuid, int64_t from_step, struct lab_err *err)
+{
+    struct call c = call_begin(s, CONTINUE_ATTEMPT);
+    call_text(&c, parent_uuid);
+    call_integer(&c, from_step);
+    call_integer(&c, attempt_id);
+    return call_finish(&c, NULL, err);
+}
+
+int store_attempt_beat(struct store *s, int64_t attempt_id, int64_t last_step, struct lab_err *err)
+{
+    struct call c = call_begin(s, BEAT);
+    call_integer(&c, clock_utc_us());
+    call_integer(&c, last_step);
+    call_integer(&c, attempt_id);
+    return call_finish(&c, NULL, err);
+}
+
+static int end_attempt(struct store *s, enum statement how, int64_t attempt_id, const struct store_end *end, int64_t *ended, struct lab_err *err)
+{
+    struct call c = call_begin(s, how);
     call_text(&c, end->status);
     call_text(&c, end->reason);
     call_integer(&c, clock_utc_us());
@@ -358,7 +386,15 @@ int store_attempt_end(struct store *s, int64_t attempt_id, const struct store_en
     if (end->term_signal > 0) call_integer(&c, end->term_signal);
     else call_null(&c);
     call_integer(&c, attempt_id);
-    if (call_finish(&c, &ended, err) != 0) return -1;
+    return call_finish(&c, ended, err);
+}
+
+int store_attempt_end(struct store *s, int64_t attempt_id, const struct store_end *end, struct lab_err *err)
+{
+    int64_t ended = 0, late = 0;
+    if (end_attempt(s, END_ATTEMPT, attempt_id, end, &ended, err) != 0) return -1;
+    if (!ended && end_attempt(s, END_LATE, attempt_id, end, &late, err) != 0) return -1;
+    if (late) return 1;
     return ended ? 0 : lab_fail(err, "%s: attempt %" PRId64 " is not running, so it cannot end as %s", s->path, attempt_id, end->status);
 }
 
@@ -423,6 +459,8 @@ static void put_untrained(struct call *c, const struct record *r)
     call_integer(c, r->length);
 }
 
+static void put_checkpoint(struct call *c, const struct record *r) { call_integer(c, r->step); }
+
 static void put_artifact(struct call *c, const struct record *r)
 {
     call_text(c, r->text);
@@ -439,6 +477,7 @@ int store_put_record(struct store *s, int64_t attempt_id, const struct record *r
         [RECORD_EVAL_POSITION] = { PUT_EVAL_POSITION, put_eval_position },
         [RECORD_EVAL_SLICE] = { PUT_EVAL_SLICE, put_eval_slice },
         [RECORD_UNTRAINED] = { PUT_UNTRAINED, put_untrained },
+        [RECORD_CHECKPOINT] = { SAVED, put_checkpoint },
         [RECORD_ARTIFACT] = { PUT_ARTIFACT, put_artifact } };
     if ((size_t)r->type >= sizeof table / sizeof *table || !table[r->type].bind)
         return lab_fail(err, "%s: a record of type %d is not a row of an attempt", s->path, (int)r->type);

@@ -44,8 +44,18 @@ int store_step_ms(struct store *, const char *variant, double *ms, struct lab_er
 int store_put_env(struct store *, const char *json, int64_t *env_id, struct lab_err *err);
 /* Refused while a living process has this run, and when it is done; an attempt whose process is gone is marked lost. */
 int store_attempt_begin(struct store *, int64_t run_id, int64_t env_id, int64_t pid, int64_t *attempt_id, struct lab_err *err);
-/* Enters METRIC, EVAL, EVAL_POSITION (n_tok, n_tok_ok: at this position), EVAL_SLICE, UNTRAINED and ARTIFACT records.  What comes twice is
- * replaced; an evaluation only by one of more sequences.  Later evaluations of a done run go to its done attempt. */
+/* Its name in every database. */
+enum { STORE_UUID = 37 };
+int store_attempt_uuid(struct store *, int64_t attempt_id, char uuid[STORE_UUID], struct lab_err *err);
+/* May training go on from a checkpoint that this attempt wrote at this step?  *yes 1 if it is an attempt at this run in the
+ * same environment (the same lab, plugins and CPU: others may give other bits), and everything that it told before is here. */
+int store_is_saved(struct store *, int64_t run_id, int64_t env_id, const char *uuid, int64_t step, int *yes, struct lab_err *err);
+/* The attempt goes on from another's checkpoint: its curve continues the other's up to that step. */
+int store_attempt_continue(struct store *, int64_t attempt_id, const char *parent_uuid, int64_t from_step, struct lab_err *err);
+/* A sign of life. */
+int store_attempt_beat(struct store *, int64_t attempt_id, int64_t last_step, struct lab_err *err);
+/* Enters METRIC, EVAL, EVAL_POSITION (n_tok, n_tok_ok: at this position), EVAL_SLICE, UNTRAINED, ARTIFACT and CHECKPOINT records.
+ * What comes twice is replaced; an evaluation only by one of more sequences.  Later evaluations of a done run go to its done attempt. */
 int store_put_record(struct store *, int64_t attempt_id, const struct record *, struct lab_err *err);
 struct store_end {
     const char *status;              /* done, failed, interrupted, timeout, lost */
@@ -53,6 +63,7 @@ struct store_end {
     int64_t active_ns, last_step;
     int exit_code, term_signal;      /* -1, 0: none */
 };
+/* 1: it had been taken for lost meanwhile.  What it measured is kept as evidence ("superseded"), but never accepted. */
 int store_attempt_end(struct store *, int64_t attempt_id, const struct store_end *, struct lab_err *err);
 /* Withdraws a done attempt, so that its run may be trained anew: what it measured stays, but no view shows it. */
 int store_supersede(struct store *, int64_t attempt_id, struct lab_err *err);

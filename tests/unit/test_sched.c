@@ -144,22 +144,31 @@ static void do_hang(void) { signal(SIGTERM, on_term); send_eval(8); for (;;) pau
 static void do_deaf(void) { signal(SIGTERM, SIG_IGN); send_eval(8); for (;;) pause(); }
 static void do_child(void) { if (fork() == 0) for (;;) pause(); train_all(); }          /* leaves a process with open pipes behind */
 static void do_fds(void) { check_inheritance(); }
+static void do_eat(void)
+{
+    for (;;) {
+        char *p = malloc(1 << 20);
+        if (!p) abort();
+        memset(p, 1, 1 << 20);
+    }
+}
 
 static const struct { const char *name; void (*act)(void); } script[] = {
     { "done", do_done }, { "slow", do_slow }, { "crash", do_crash }, { "exit3", do_exit3 }, { "exit0", do_exit0 }, { "late", do_late },
     { "nan", do_nan }, { "utf8", do_utf8 }, { "garbage", do_garbage }, { "twice", do_twice }, { "count", do_count }, { "torn", do_torn },
     { "torn0", do_torn0 }, { "chatty", do_chatty }, { "print", do_print }, { "many", do_many }, { "hang", do_hang }, { "deaf", do_deaf },
-    { "child", do_child }, { "fds", do_fds } };
+    { "child", do_child }, { "fds", do_fds }, { "eat", do_eat } };
 
 static int worker_main(void)
 {
     static char text[65536];
-    const char *field[8], *p = text;
+    const char *field[11], *p = text;
     ssize_t n = read(0, text, sizeof text);
     if (n <= 0) return 98;
-    for (int i = 0; i < 8; i++) field[i] = p, p += strlen(p) + 1;
+    for (int i = 0; i < 11; i++) field[i] = p, p += strlen(p) + 1;
     if (p != text + n) return 97;
-    job.kind = field[1], job.key = field[2], job.lengths = field[6], job.script = field[7];
+    job.kind = field[1], job.key = field[2], job.lengths = field[9], job.script = field[10];
+    text[job.script - text + (long)strcspn(job.script, " ")] = '\0';     /* "slow " is the script "slow" of another run */
     if (!strcmp(job.script, "liar")) return send_start("0000"), train_all(), 0;
     if (!strcmp(job.script, "early")) return train_all(), 0;
     send_start(job.key);
@@ -584,31 +593,154 @@ static void a_killed_supervisor_blocks_nothing(void **state)
     world_end(&w);
 }
 
-static void a_run_in_other_hands_is_left_alone(void **state)
+/* ---- two at once ---- */
+
+/* sched in a child, on the same database, with the first n_runs runs; returns when it has begun one. */
+static pid_t start_other(struct world *w, size_t n_runs, int expect_begun)
 {
-    (void)state;
-    WORLD(w, "hang", "done");
-    struct world other = w;
-    store_close(w.store);
+    struct world other = *w;
+    char want[16];
+    snprintf(want, sizeof want, "%d", expect_begun);
+    store_close(w->store);
     pid_t pid = fork();
     if (pid == 0) {
         struct lab_err err = { "" };
         struct sched_report report;
-        other.sweep.n = 1;
-        if (store_open(&other.store, other.db, STORE_WRITE, &err) == 0)
-            sched_run(other.store, &other.sweep, &(struct sched_options){ .jobs = 1, .quiet = 1 }, &report, &err);
-        _exit(0);
+        other.sweep.n = n_runs;
+        if (store_open(&other.store, other.db, STORE_WRITE, &err) != 0 ||
+            sched_run(other.store, &other.sweep, &(struct sched_options){ .jobs = 1, .quiet = 1 }, &report, &err) != 0) _exit(99);
+        store_close(other.store);
+        _exit(10 * report.interrupted + report.done);
     }
-    open_store(&w);
-    for (int i = 0; i < 500 && strcmp(ask(&w, "SELECT count(*) FROM eval", NULL), "1"); i++) usleep(20000);
+    open_store(w);
+    for (int i = 0; i < 500 && strcmp(ask(w, "SELECT count(*) FROM attempt", NULL), want); i++) usleep(20000);
+    return pid;
+}
+
+static int exit_of(pid_t pid)
+{
+    int status;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void two_share_a_sweep(void **state)
+{
+    (void)state;
+    WORLD(w, "slow", "slow ", "slow  ", "slow   ");
+    pid_t other = start_other(&w, 4, 1);
     struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 1 });
-    assert_int_equal(r.interrupted, 1);
-    assert_int_equal(r.done, 1);
-    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "2");
-    kill(pid, SIGTERM);
-    waitpid(pid, NULL, 0);
-    assert_string_equal(state_of(&w, 0), "interrupted");
+    int done = exit_of(other);
+    assert_int_equal(r.done + r.already, 4);                                                /* it waited, so it knows the whole answer */
+    assert_int_equal(r.failed + r.interrupted, 0);
+    assert_int_equal(r.done + done, 4);
+    assert_true(r.done > 0 && done > 0);
+    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "4");
+    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt WHERE status = 'done'", NULL), "4");
     world_end(&w);
+}
+
+static void what_the_other_leaves_is_taken_over(void **state)
+{
+    (void)state;
+    static const int signal[] = { SIGTERM, SIGKILL };
+    static const char *const history[] = { "interrupted done", "lost done" };
+    for (int i = 0; i < 2; i++) {
+        WORLD(w, "hang");
+        pid_t other = start_other(&w, 1, 1);
+        pid_t killer = fork();
+        if (killer == 0) {
+            usleep(500000);
+            kill(other, signal[i]);
+            _exit(0);
+        }
+        w.run[0].config.settings = (char *)"done";
+        struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 1 });          /* waits until then */
+        assert_int_equal(r.done, 1);
+        assert_int_equal(exit_of(other), i ? -SIGKILL : 10);
+        assert_int_equal(exit_of(killer), 0);
+        assert_string_equal(ask(&w, "SELECT group_concat(status, ' ') FROM attempt ORDER BY attempt_id", NULL), history[i]);
+        world_end(&w);
+    }
+}
+
+static void waiting_can_be_stopped(void **state)
+{
+    (void)state;
+    WORLD(w, "hang");
+    pid_t other = start_other(&w, 1, 1), waiting = start_other(&w, 1, 1);
+    usleep(500000);
+    kill(waiting, SIGTERM);
+    assert_int_equal(exit_of(waiting), 10);
+    assert_string_equal(state_of(&w, 0), "running");
+    kill(other, SIGTERM);
+    assert_int_equal(exit_of(other), 10);
+    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "1");
+    world_end(&w);
+}
+
+/* Somebody else has declared an attempt lost, and rightly or not: its late result counts for nothing. */
+static void a_late_result_is_evidence_only(void **state)
+{
+    (void)state;
+    struct store_end lost = { .status = "lost", .reason = "taken for dead", .exit_code = -1 };
+    struct lab_err err = { "" };
+    WORLD(w, "slow");
+    pid_t other = start_other(&w, 1, 1);
+    assert_int_equal(store_attempt_end(w.store, 1, &lost, &err), 0);
+    assert_int_equal(exit_of(other), 1);                                                    /* it did the run again: one done */
+    assert_string_equal(ask(&w, "SELECT group_concat(status, ' ') FROM attempt ORDER BY attempt_id", NULL), "superseded done");
+    assert_string_equal(ask(&w, "SELECT reason FROM attempt WHERE attempt_id = 1", NULL), "taken for lost, then ended as done");
+    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt WHERE result_sha256 GLOB 'ddd*'", NULL), "2");
+    assert_string_equal(ask(&w, "SELECT count(*) FROM results", NULL), "2");
+    assert_string_equal(ask(&w, "SELECT count(*) FROM eval", NULL), "4");
+    world_end(&w);
+}
+
+/* ---- limits ---- */
+
+static void a_worker_beyond_its_time_is_stopped(void **state)
+{
+    (void)state;
+    WORLD(w, "hang", "done");
+    w.run[0].config.limits.time = 0.5;
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 2 });
+    assert_int_equal(r.failed, 1);
+    assert_int_equal(r.done, 1);
+    assert_string_equal(state_of(&w, 0), "timeout");
+    assert_string_equal(reason_of(&w, 0), "took longer than limits.time = 0.5 s");
+    r = run_sched(&w, (struct sched_options){ .jobs = 2 });                                 /* not for ever */
+    assert_int_equal(r.failed, 1);
+    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "2");
+    world_end(&w);
+}
+
+static void a_worker_that_hangs_is_killed_after_its_time(void **state)
+{
+    (void)state;
+    WORLD(w, "deaf");
+    w.run[0].config.limits.time = 0.1;
+    run_sched(&w, (struct sched_options){ .jobs = 1 });
+    assert_string_equal(state_of(&w, 0), "timeout");
+    assert_string_equal(reason_of(&w, 0), "took longer than limits.time = 0.1 s, and did not stop when asked to");
+    assert_string_equal(ask(&w, "SELECT term_signal FROM attempt", NULL), "9");
+    world_end(&w);
+}
+
+static void memory_is_limited(void **state)
+{
+    (void)state;
+#ifndef __SANITIZE_ADDRESS__
+    WORLD(w, "eat", "done");
+    w.run[0].config.limits.memory = 256;
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 2 });
+    assert_int_equal(r.failed, 1);
+    assert_int_equal(r.done, 1);
+    const char *want = "killed by signal 6 (Aborted); out of memory? it held ", *limit = " MB, limits.memory is 256 MB";
+    const char *reason = reason_of(&w, 0);
+    if (strncmp(reason, want, strlen(want)) || !strstr(reason, limit)) fail_msg("reason is '%s'", reason);
+    world_end(&w);
+#endif
 }
 
 int main(int argc, char **argv)
@@ -623,7 +755,10 @@ int main(int argc, char **argv)
         cmocka_unit_test(only_missing_lengths_are_evaluated), cmocka_unit_test(without_weights_a_run_is_trained_again),
         cmocka_unit_test(ceilings_are_computed_once), cmocka_unit_test(a_signal_stops_cleanly),
         cmocka_unit_test(a_second_signal_stops_at_once), cmocka_unit_test(a_killed_supervisor_blocks_nothing),
-        cmocka_unit_test(a_run_in_other_hands_is_left_alone),
+        cmocka_unit_test(two_share_a_sweep),
+        cmocka_unit_test(what_the_other_leaves_is_taken_over), cmocka_unit_test(waiting_can_be_stopped),
+        cmocka_unit_test(a_late_result_is_evidence_only), cmocka_unit_test(a_worker_beyond_its_time_is_stopped),
+        cmocka_unit_test(a_worker_that_hangs_is_killed_after_its_time), cmocka_unit_test(memory_is_limited),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

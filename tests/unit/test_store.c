@@ -406,7 +406,9 @@ static void attempts_of_dead_processes_are_lost(void **state)
     int64_t env, attempt, run = add_run(s, 1, "rope", "shift", 0, "");
     OK(store_put_env(s, "{}", &env, &err));
     for (int i = 0; i < 3; i++) {
-        OK(store_attempt_begin(s, run, env, i ? getpid() : dead_process(), &attempt, &err));
+        struct store *first = open_new(p);
+        OK(store_attempt_begin(first, run, env, i ? getpid() : dead_process(), &attempt, &err));
+        store_close(first);                                      /* and with it goes the lock of whoever began the attempt */
         if (i) change(p, why_dead[i]);
         OK(store_open(&reader, p, STORE_READ, &err));            /* a reader sees it, but changes nothing */
         OK(store_run_status(reader, key(1), &status, &err));
@@ -431,6 +433,123 @@ static void attempts_of_dead_processes_are_lost(void **state)
     store_close(open_new(p));
     assert_string_equal(ask(p, "SELECT count(*) FROM attempt WHERE status='running'"), "0");
     assert_string_equal(ask(p, "SELECT state FROM runs WHERE seed=50"), "lost");
+}
+
+static void expect_state(const char *p, enum store_state want)
+{
+    struct store *reader;
+    struct store_status status;
+    OK(store_open(&reader, p, STORE_READ, &err));
+    OK(store_run_status(reader, key(1), &status, &err));
+    store_close(reader);
+    assert_int_equal(status.state, want);
+}
+
+/* As seen from another container, where process ids say nothing. */
+static void a_lock_shows_that_a_process_lives(void **state)
+{
+    (void)state;
+    const char *p = in_folder("lab.db");
+    char c;
+    int ready[2];
+    assert_int_equal(pipe(ready), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct store *s;
+        if (store_open(&s, p, STORE_WRITE, &err) != 0) _exit(1);
+        begin_attempt(s, add_run(s, 1, "rope", "shift", 0, ""));
+        if (write(ready[1], "x", 1) < 0) _exit(2);
+        for (;;) pause();
+    }
+    assert_int_equal(read(ready[0], &c, 1), 1);
+    expect_state(p, STORE_RUNNING);
+    change(p, "UPDATE attempt SET pid_start = pid_start - 1");   /* only the lock is left to tell */
+    expect_state(p, STORE_RUNNING);
+    store_close(open_new(p));
+    assert_string_equal(ask(p, "SELECT status FROM attempt"), "running");
+    change(p, "UPDATE attempt SET pid_start = pid_start + 1");   /* only the process is left to tell */
+    assert_int_equal(unlink(in_folder("lab.db-lock")), 0);
+    expect_state(p, STORE_RUNNING);
+    kill(child, SIGKILL);
+    siginfo_t info;
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    expect_state(p, STORE_INTERRUPTED);                          /* a zombie is dead */
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    close(ready[0]), close(ready[1]);
+}
+
+static void a_late_result_is_kept_but_not_accepted(void **state)
+{
+    (void)state;
+    const char *p = in_folder("lab.db");
+    struct store *s = open_new(p);
+    struct store_end lost = { .status = "lost", .exit_code = -1 }, done = { .status = "done", .result_sha256 = "late", .last_step = 9 };
+    int64_t first = begin_attempt(s, add_run(s, 1, "rope", "shift", 0, ""));
+    OK(store_attempt_end(s, first, &lost, &err));
+    int64_t second = begin_attempt(s, 1);
+    put_eval(s, first, "test", 8, 9, 100, 1, 1, 1);
+    assert_int_equal(store_attempt_end(s, first, &done, &err), 1);
+    expect_state(p, STORE_RUNNING);
+    end_attempt(s, second, "done", NULL);
+    store_close(s);
+    assert_string_equal(ask(p, "SELECT group_concat(status || ' ' || result_sha256) FROM attempt ORDER BY attempt_id"), "superseded late,done hash");
+    assert_string_equal(ask(p, "SELECT reason FROM attempt WHERE attempt_id = 1"), "taken for lost, then ended as done");
+    assert_string_equal(ask(p, "SELECT count(*) FROM results"), "0");
+    assert_string_equal(ask(p, "SELECT count(*) FROM eval"), "1");
+}
+
+static void put_checkpoint(struct store *s, int64_t attempt, int64_t step)
+{
+    OK(store_put_record(s, attempt, &(struct record){ .type = RECORD_CHECKPOINT, .step = step }, &err));
+}
+
+/* Three attempts, each from the checkpoint of the one before: one curve, in which nothing comes twice. */
+static void curves_follow_the_checkpoints(void **state)
+{
+    (void)state;
+    static const int from[] = { 0, 20, 10 }, to[] = { 30, 20, 40 };         /* the second tells nothing that is used */
+    const char *p = in_folder("lab.db");
+    struct store *s = open_new(p);
+    int64_t run = add_run(s, 1, "rope", "shift", 0, ""), env, attempt[3];
+    char uuid[3][STORE_UUID];
+    int yes;
+    for (int i = 0; i < 3; i++) {
+        attempt[i] = begin_attempt(s, run);
+        OK(store_attempt_uuid(s, attempt[i], uuid[i], &err));
+        if (i) OK(store_attempt_continue(s, attempt[i], uuid[0], from[i], &err));
+        for (int step = from[i] + 10; step <= to[i]; step += 10) {
+            put_metric(s, attempt[i], "loss", step, step + i);
+            put_eval(s, attempt[i], "valid", 8, step, 100, 1, 8 * i, 1);
+        }
+        if (i == 0) put_checkpoint(s, attempt[0], 20);
+        end_attempt(s, attempt[i], i == 2 ? "done" : "interrupted", NULL);
+    }
+    OK(store_put_env(s, "{\"cpu\":\"test\"}", &env, &err));
+    const struct { int attempt, step, env; int64_t run; int yes; } saved[] = {
+        { 0, 20, 0, run, 1 }, { 0, 10, 0, run, 1 }, { 0, 21, 0, run, 0 }, { 1, 20, 0, run, 0 }, { 0, 20, 1, run, 0 }, { 0, 20, 0, run + 1, 0 } };
+    for (size_t i = 0; i < sizeof saved / sizeof *saved; i++) {
+        OK(store_is_saved(s, saved[i].run, env + saved[i].env, uuid[saved[i].attempt], saved[i].step, &yes, &err));
+        assert_int_equal(yes, saved[i].yes);
+    }
+    store_close(s);
+    assert_string_equal(ask(p, "SELECT group_concat(step || ' ' || value) FROM (SELECT * FROM curves WHERE name = 'loss')"),
+                        "10 10.0,20 22.0,30 32.0,40 42.0");
+    assert_string_equal(ask(p, "SELECT group_concat(step || ' ' || value) FROM (SELECT * FROM curves WHERE name = 'token_accuracy@8')"),
+                        "10 0.0,20 0.02,30 0.02,40 0.02");
+    assert_string_equal(ask(p, "SELECT train_loss || ' ' || attempts || ' ' || step_ms FROM runs"), "42.0 3 2.01");
+}
+
+static void the_scheduler_is_remembered(void **state)
+{
+    (void)state;
+    const char *p = in_folder("lab.db");
+    struct store *s = open_new(p);
+    setenv("SLURM_JOB_ID", "1234", 1), setenv("SLURM_ARRAY_JOB_ID", "1230", 1), setenv("SLURM_ARRAY_TASK_ID", "4", 1);
+    begin_attempt(s, add_run(s, 1, "rope", "shift", 0, ""));
+    unsetenv("SLURM_JOB_ID"), unsetenv("SLURM_ARRAY_JOB_ID"), unsetenv("SLURM_ARRAY_TASK_ID");
+    begin_attempt(s, add_run(s, 2, "rope", "shift", 1, ""));
+    store_close(s);
+    assert_string_equal(ask(p, "SELECT group_concat(coalesce(slurm_job || ' ' || slurm_array || ' ' || slurm_task, 'none')) FROM attempt"), "1234 1230 4,none");
 }
 
 /* ---- records ---- */
@@ -641,7 +760,8 @@ int main(void)
         TEST(read_only_folder_of_somebody_else), TEST(network_file_systems_are_known), TEST(no_handle_reaches_a_child),
         TEST(many_open_a_new_database_at_once), TEST(failing_memory_is_an_error),
         TEST(putting_the_plan_twice_changes_nothing), TEST(training_length_is_the_longest), TEST(arms_differ_in_any_option_but_the_seed),
-        TEST(one_attempt_runs_and_one_is_done), TEST(attempts_of_dead_processes_are_lost),
+        TEST(one_attempt_runs_and_one_is_done), TEST(attempts_of_dead_processes_are_lost), TEST(a_lock_shows_that_a_process_lives),
+        TEST(a_late_result_is_kept_but_not_accepted), TEST(curves_follow_the_checkpoints), TEST(the_scheduler_is_remembered),
         TEST(every_record_comes_back), TEST(wrong_records_are_refused), TEST(what_is_not_finite_is_null_and_named),
         TEST(a_reader_never_stops_the_writer), TEST(a_killed_writer_keeps_what_was_committed),
         TEST(a_full_disk_is_named_and_costs_nothing_committed) };

@@ -55,7 +55,7 @@ static struct outcome run_job(const char *text, size_t n, int signal)
 /* ---- jobs that are none ---- */
 
 #define NUL "\0"
-static const char good_start[] = "lab job 1" NUL "train" NUL "key" NUL "/nowhere/e.so" NUL "/nowhere/t.so" NUL "w" NUL "8" NUL "[run]\n";
+static const char good_start[] = "lab job 2" NUL "train" NUL "key" NUL "/nowhere/e.so" NUL "/nowhere/t.so" NUL "w" NUL "c" NUL "me" NUL "a7" NUL "8" NUL "[run]\n";
 
 static void expect_refusal(const char *text, size_t n, const char *reason)
 {
@@ -71,13 +71,20 @@ static void expect_refusal(const char *text, size_t n, const char *reason)
 static void broken_jobs_are_refused(void **state)
 {
     (void)state;
-    expect_refusal("", 0, "the job ends after 0 of 8 fields");
+    expect_refusal("", 0, "the job ends after 0 of 11 fields");
     for (size_t n = 1; n < sizeof good_start; n++) expect_refusal(good_start, n, "the job ends after");
     REFUSAL(good_start, "/nowhere/e.so: ");
-    REFUSAL("lab job 2" NUL "train" NUL "k" NUL "e" NUL "t" NUL "w" NUL "8" NUL "s", "starts with 'lab job 2', expected 'lab job 1'");
-    REFUSAL("lab job 1" NUL "tarin" NUL "k" NUL "e" NUL "t" NUL "w" NUL "8" NUL "s", "unknown kind of job 'tarin'");
-    REFUSAL("lab job 1" NUL "train" NUL "k" NUL "e" NUL "t" NUL "w" NUL "8x" NUL "s", "8x");
-    REFUSAL("lab job 1" NUL "train" NUL "k" NUL "e" NUL "t" NUL "w" NUL "8" NUL "s" NUL "more", "goes on after its last field");
+    REFUSAL("lab job 1" NUL "train" NUL "k" NUL "e" NUL "t" NUL "w" NUL "c" NUL "" NUL "" NUL "8" NUL "s", "starts with 'lab job 1', expected 'lab job 2'");
+    REFUSAL("lab job 2" NUL "tarin" NUL "k" NUL "e" NUL "t" NUL "w" NUL "c" NUL "" NUL "" NUL "8" NUL "s", "unknown kind of job 'tarin'");
+    REFUSAL("lab job 2" NUL "train" NUL "k" NUL "e" NUL "t" NUL "w" NUL "c" NUL "" NUL "" NUL "8x" NUL "s", "8x");
+    static const char *const slot[] = { "c7", "a", "a-1", "a7x", "A7" };
+    for (size_t i = 0; i < sizeof slot / sizeof *slot; i++) {
+        char job[64], want[64];
+        int n = snprintf(job, sizeof job, "lab job 2%ctrain%ck%ce%ct%cw%cc%c%c%s%c8%cs", 0, 0, 0, 0, 0, 0, 0, 0, slot[i], 0, 0);
+        snprintf(want, sizeof want, "unknown checkpoint '%s'", slot[i]);
+        expect_refusal(job, (size_t)n + 1, want);
+    }
+    REFUSAL("lab job 2" NUL "train" NUL "k" NUL "e" NUL "t" NUL "w" NUL "c" NUL "" NUL "" NUL "8" NUL "s" NUL "more", "goes on after its last field");
     size_t size = (1 << 20) + 1;
     char *large = calloc(1, size);
     expect_refusal(large, size, "the job is over 1048576 bytes");
@@ -118,7 +125,7 @@ static void real_init(struct real *r, int steps)
 
 static struct outcome real_run(struct real *r, enum work_kind kind, int n_lengths, int signal)
 {
-    struct work_job job = { kind, &r->config, r->weights, { n_lengths, { 6, 4 } } };
+    struct work_job job = { kind, &r->config, r->weights, "", "", -1, 0, { n_lengths, { 6, 4 } } };
     str_clear(&r->text);
     work_write(&r->text, &job);
     assert_false(r->text.failed);
@@ -189,10 +196,10 @@ static void another_run_than_the_job_names_is_refused(void **state)
 static void each_stop_signal_finishes_the_step(void **state)
 {
     (void)state;
-    static const int signal[] = { SIGTERM, SIGINT, SIGHUP };
+    static const int signal[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1 };
     struct real r;
     real_init(&r, 100000000);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         struct outcome o = real_run(&r, WORK_TRAIN, 2, signal[i]);
         assert_true(WIFEXITED(o.status));
         assert_int_equal(WEXITSTATUS(o.status), 75);
@@ -210,7 +217,7 @@ static void a_supervisor_that_dies_ends_its_worker(void **state)
     int ends[2], alive[2];
     char c;
     real_init(&r, 100000000);
-    work_write(&r.text, &(struct work_job){ WORK_TRAIN, &r.config, r.weights, { 1, { 4 } } });
+    work_write(&r.text, &(struct work_job){ WORK_TRAIN, &r.config, r.weights, "", "", -1, 0, { 1, { 4 } } });
     assert_int_equal(pipe(ends), 0);
     assert_int_equal(pipe(alive), 0);
     pid_t supervisor = fork();
