@@ -51,6 +51,8 @@ int cli_registry(struct registry *, const struct cli_many *plugin, struct lab_er
 int cmd_run(const struct cmd *, int, char **);
 int cmd_plan(const struct cmd *, int, char **);
 int cmd_results(const struct cmd *, int, char **);
+int cmd_status(const struct cmd *, int, char **);
+int cmd_doctor(const struct cmd *, int, char **);
 int cmd_query(const struct cmd *, int, char **);
 int cmd_list(const struct cmd *, int, char **);
 int cmd_info(const struct cmd *, int, char **);

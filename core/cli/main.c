@@ -9,11 +9,13 @@
 static const struct cmd command[] = {
     { "run", "FILE.ini", "do what is missing of an experiment, then print the answer", "lab run experiments/extrapolate.ini", cmd_run, 0 },
     { "plan", "FILE.ini", "show the runs of an experiment and what is missing", "lab plan experiments/extrapolate.ini --set train.steps=500", cmd_plan, 0 },
+    { "status", "[FILE.ini]", "show what is done, what is being done and by whom, what stopped and why", "lab status --watch", cmd_status, 0 },
     { "results", "[FILE.ini]", "print the answer again", "lab results experiments/extrapolate.ini", cmd_results, 0 },
     { "query", "SQL|@NAME", "ask the database, read-only", "lab query @compare_encoders", cmd_query, 0 },
     { "list", "", "list encoders and tasks, and where they come from", "lab list", cmd_list, 0 },
     { "info", "NAME", "describe an encoder or a task and its options", "lab info rope", cmd_info, 0 },
     { "sample", "TASK", "print examples, the very ones that training sees", "lab sample reverse --length 8 -n 5 --seed 0", cmd_sample, 0 },
+    { "doctor", "", "look whether this machine and what is installed let lab do its work", "lab doctor", cmd_doctor, 0 },
     { "bench", "[FILE.ini]", "time a training step against its matrix products", "lab bench experiments/extrapolate.ini", cmd_bench, 0 },
     { "new", "encoder|task NAME", "write a plugin to start from: it builds, passes the check and trains", "lab new encoder nearby", cmd_new, 0 },
     { "check", "FILE.so|NAME ...", "judge plugins: does each keep the promises of the plugin header?", "lab check plugins/encoders/rope.so", cmd_check, 0 },
