@@ -22,7 +22,7 @@ static const char sweep_sql[] = "SELECT sweep_id, name, ini_path FROM sweep WHER
 static const char run_sql[] =
     "SELECT c.sweep_id, r.run_key, r.task, r.encoder, c.label, r.seed, r.config ->> '$.train.steps',"
     " CASE WHEN a.status IS NULL OR a.status = 'superseded' THEN 'pending'"
-    "      WHEN a.status IN ('timeout', 'lost') THEN 'interrupted' ELSE a.status END,"
+    "      WHEN a.status = 'timeout' THEN 'failed' WHEN a.status = 'lost' THEN 'interrupted' ELSE a.status END,"
     " a.reason, a.last_step, coalesce(a.ended_us, a.started_us), a.beat_us, a.pid, a.host,"
     " CASE WHEN a.status <> 'done' THEN (SELECT m.value FROM metric m WHERE m.attempt_id = a.attempt_id AND m.name = 'loss'"
     "                                    ORDER BY m.step DESC LIMIT 1) END"

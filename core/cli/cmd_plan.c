@@ -122,7 +122,7 @@ static void print_summary(const struct sweep *s, const struct row *row, size_t n
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     str_printf(out, "\n%s: %zu run%s, %zu done, %zu to train", s->name, all.runs, all.runs == 1 ? "" : "s", all.done, all.to_train);
     if (all.to_evaluate) str_printf(out, ", %zu to evaluate at new lengths", all.to_evaluate);
-    if (all.failed) str_printf(out, ", %zu failed before (lab run --retry-failed tries them again)", all.failed);
+    if (all.failed) str_printf(out, ", %zu failed before (`lab retry` runs them again)", all.failed);
     if (s->n_combinations > s->n) str_printf(out, "; %zu combinations came to the same runs", s->n_combinations - s->n);
     if (all.to_train) {
         str_add(out, "\nexpected time: ");

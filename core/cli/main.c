@@ -9,6 +9,7 @@
 static const struct cmd command[] = {
     { "run", "FILE.ini", "do what is missing of an experiment, then print the answer", "lab run experiments/extrapolate.ini", cmd_run, 0 },
     { "plan", "FILE.ini", "show the runs of an experiment and what is missing", "lab plan experiments/extrapolate.ini --set train.steps=500", cmd_plan, 0 },
+    { "retry", "[FILE.ini]", "run again what failed, and nothing else", "lab retry --dry-run", cmd_retry, 0 },
     { "status", "[FILE.ini]", "show what is done, what is being done and by whom, what stopped and why", "lab status --watch", cmd_status, 0 },
     { "results", "[FILE.ini]", "print the answer again", "lab results experiments/extrapolate.ini", cmd_results, 0 },
     { "query", "SQL|@NAME", "ask the database, read-only", "lab query @compare_encoders", cmd_query, 0 },
