@@ -13,7 +13,7 @@
 set -u
 ROOT=$(pwd) BUILD=${BUILD:-$ROOT/build/normal} PATH=${BUILD:-$ROOT/build/normal}:$PATH
 export ROOT BUILD PATH LC_ALL=C OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
-unset LAB_PLUGIN_PATH NO_COLOR
+unset LAB_PLUGIN_PATH NO_COLOR MAKEFLAGS MFLAGS MAKELEVEL      # a make that runs this is none of a case's business
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM

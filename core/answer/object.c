@@ -27,7 +27,7 @@ static const void *address(const struct object *o, ElfW(Sxword) tag)
 {
     const ElfW(Dyn) *d = entry(o, tag);
     if (!d) return NULL;
-    return d->d_un.d_ptr < (uintptr_t)o->base ? o->base + d->d_un.d_ptr : (const char *)0 + d->d_un.d_ptr;
+    return d->d_un.d_ptr < (uintptr_t)o->base ? o->base + d->d_un.d_ptr : (const char *)(uintptr_t)d->d_un.d_ptr;
 }
 
 struct search { struct object *object; const char *path; };
@@ -38,12 +38,12 @@ static int look_at(struct dl_phdr_info *info, size_t size, void *data)
     struct object *o = s->object;
     (void)size;
     if (!info->dlpi_name || strcmp(info->dlpi_name, s->path)) return 0;
-    *o = (struct object){ .base = (const char *)0 + info->dlpi_addr };
+    *o = (struct object){ .base = (const char *)(uintptr_t)info->dlpi_addr };
     for (int i = 0; i < info->dlpi_phnum; i++) {
         const ElfW(Phdr) *p = &info->dlpi_phdr[i];
         if (p->p_type == PT_DYNAMIC) o->dynamic = o->base + p->p_vaddr;
         if (p->p_type != PT_LOAD || !(p->p_flags & PF_W) || o->n_writable == 8) continue;
-        o->writable[o->n_writable].at = (char *)0 + info->dlpi_addr + p->p_vaddr;
+        o->writable[o->n_writable].at = (char *)(uintptr_t)(info->dlpi_addr + p->p_vaddr);
         o->writable[o->n_writable++].bytes = p->p_memsz;
     }
     o->symbol = address(o, DT_SYMTAB);

@@ -30,8 +30,8 @@ enum { N_BUILT_IN = sizeof built_in / sizeof *built_in };
 
 static const struct { enum times_part part; const char *name, *column; } part[] = {
     { TIMES_GEMM, "gemm", "gemm_ms" }, { TIMES_ATTENTION, "attention", "attention_ms" }, { TIMES_NORM, "norm", "norm_ms" },
-    { TIMES_ACTIVATION, "activation", "activation_ms" }, { TIMES_LOSS, "loss", "loss_ms" }, { TIMES_OPTIMISER, "optimiser", "optimiser_ms" },
-    { TIMES_DATA, "data", "data_ms" }, { TIMES_HOOKS, "hooks", "hooks_ms" }, { TIMES_REST, "rest", "rest_ms" },
+    { TIMES_ACTIVATION, "activation", "activation_ms" }, { TIMES_LOSS, "loss", "loss_ms" },
+    { TIMES_OPTIMISER, "optimiser", "optimiser_ms" }, { TIMES_DATA, "data", "data_ms" }, { TIMES_HOOKS, "hooks", "hooks_ms" }, { TIMES_REST, "rest", "rest_ms" },
 };
 enum { N_PART = sizeof part / sizeof *part };
 
@@ -71,8 +71,10 @@ static void find_baselines(struct bench *b)
 {
     for (size_t i = 0; i < b->n; i++) {
         b->row[i].baseline = -1;
-        for (size_t k = 0; k < b->n; k++)
-            if (!strcmp(b->row[k].config->encoder->name, "none") && bench_same_model(b->row[i].config, b->row[k].config)) b->row[i].baseline = (int)k;
+        for (size_t k = 0; k < b->n; k++) {
+            const struct run_config *c = b->row[k].config;
+            if (!strcmp(c->encoder->name, "none") && bench_same_model(b->row[i].config, c)) b->row[i].baseline = (int)k;
+        }
     }
 }
 
@@ -88,8 +90,8 @@ static int read_models(struct bench *b, const struct wish *wish, struct lab_err 
     const char *slash = wish->path ? strrchr(wish->path, '/') : NULL;
     for (int i = 0; i < (wish->path ? 1 : N_BUILT_IN); i++) {
         struct conf *conf = &b->conf[i];
-        const char *name = !wish->path ? built_in[i].name : slash ? slash + 1 : wish->path;
-        if ((wish->path ? conf_read(conf, wish->path, err) : conf_read_text(conf, name, built_in[i].text, strlen(built_in[i].text), err)) != 0) return -1;
+        const char *name = !wish->path ? built_in[i].name : slash ? slash + 1 : wish->path, *text = built_in[i].text;
+        if ((wish->path ? conf_read(conf, wish->path, err) : conf_read_text(conf, name, text, strlen(text), err)) != 0) return -1;
         b->n_conf++;
         if (override(conf, wish, err) != 0 || sweep_build(&b->sweep[i], conf, &b->registry, err) != 0) return -1;
         b->n_sweep++;
@@ -128,7 +130,8 @@ static void add_model(struct table *t, const struct bench *b, size_t i)
 
 static void print_steps(const struct bench *b, struct str *out)
 {
-    static const char *const header[] = { "model", "encoder", "step ms", "floor ms", "in chunks", "step/floor", "to none", "tokens/s", "GFLOP/s" };
+    static const char *const header[] = { "model", "encoder", "step ms", "floor ms", "in chunks", "step/floor", "to none",
+                                          "tokens/s", "GFLOP/s" };
     struct table t;
     table_init(&t, 9);
     for (int i = 0; i < 9; i++) table_add(&t, header[i]);
@@ -177,7 +180,8 @@ static void print_text(const struct bench *b, struct str *out)
 static void print_json(const struct bench *b, struct str *out)
 {
     static const char *const text[] = { "model", "label", "encoder", "isa", "blas" };
-    static const char *const number[] = { "step_ms", "floor_ms", "floor_chunked_ms", "ratio", "ratio_to_none", "tokens_per_s", "gflops", "peak_gflops", "samples" };
+    static const char *const number[] = { "step_ms", "floor_ms", "floor_chunked_ms", "ratio", "ratio_to_none",
+                                          "tokens_per_s", "gflops", "peak_gflops", "samples" };
     enum { N_TEXT = sizeof text / sizeof *text, N_NUMBER = sizeof number / sizeof *number };
     struct table t;
     table_init(&t, N_TEXT + N_NUMBER + N_PART);
@@ -187,8 +191,8 @@ static void print_json(const struct bench *b, struct str *out)
     for (size_t i = 0; i < b->n; i++) {
         const struct bench_row *r = &b->row[i];
         const char *const words[N_TEXT] = { b->line[i].model, b->line[i].label, r->config->encoder->name, kern_isa(), gemm_library() };
-        const double values[N_NUMBER] = { r->step_ms, r->floor_ms, r->floor_chunked_ms, r->ratio, r->to_baseline, 1000 * r->tokens / r->step_ms,
-                                          1e-6 * r->flops / r->step_ms, b->peak, r->samples };
+        const double values[N_NUMBER] = { r->step_ms, r->floor_ms, r->floor_chunked_ms, r->ratio, r->to_baseline,
+                                          1000 * r->tokens / r->step_ms, 1e-6 * r->flops / r->step_ms, b->peak, r->samples };
         for (int k = 0; k < N_TEXT; k++) table_add(&t, words[k]);
         for (int k = 0; k < N_NUMBER; k++) add_number(&t, "%.6g", values[k]);
         for (int k = 0; k < N_PART; k++) add_number(&t, "%.6g", r->part_ms[part[k].part]);
@@ -222,7 +226,8 @@ int cmd_bench(const struct cmd *cmd, int argc, char **argv)
     if (argc > 2) return lab_fail(&err, "one experiment file at most"), cli_fail(cmd, EXIT_USAGE, &err);
     wish.path = argc == 2 ? argv[1] : NULL;
     if (cli_registry(&b.registry, &wish.plugin, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
-    int failed = read_models(&b, &wish, &err) != 0 || bench_run(b.row, (int)b.n, (double)wish.seconds, &b.peak, &err) != 0 || print(&b, wish.json, &err) != 0;
+    int failed = read_models(&b, &wish, &err) != 0 || bench_run(b.row, (int)b.n, (double)wish.seconds, &b.peak, &err) != 0 ||
+                 print(&b, wish.json, &err) != 0;
     bench_release(&b);
     registry_free(&b.registry);
     return failed ? cli_fail(cmd, EXIT_USAGE, &err) : EXIT_DONE;

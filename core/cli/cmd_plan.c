@@ -9,42 +9,75 @@
 #include "cli/plan.h"
 #include "run/sched.h"
 
-enum { FULL_LIST = 40 };             /* longer plans are grouped by encoder, task and axes */
+enum { FULL_LIST = 40 };             /* longer plans are grouped by encoder, task and label */
 
 struct row {                         /* one run, or a group of them */
     const struct sweep_run *run;
     size_t runs, done, to_train, to_evaluate, failed;
     size_t parameters;
-    double seconds;                  /* still to spend on one core */
+    double seconds, longest;         /* still to spend on one core: all of them, the longest of them */
 };
 
-/* Where no run was timed: floating-point operations of training at a rate that small models reach. */
-static double guess_seconds(const struct run_config *c, size_t parameters)
+static void add_counts(struct row *to, const struct row *r)
 {
-    const double rate = 60e9;        /* of one core; a measured step replaces it as soon as there is one */
-    double tokens = (double)c->train.batch * c->dims.train_len;
-    double attention = 14.0 * c->dims.train_len * c->model.d_model * c->model.layers;
-    double embeddings = (double)c->task_info.vocab_in * c->model.d_model;
-    return c->train.steps * tokens * (6.0 * fmax((double)parameters - embeddings, 0) + attention) / rate;
+    to->runs += r->runs, to->done += r->done, to->to_train += r->to_train, to->to_evaluate += r->to_evaluate, to->failed += r->failed;
+    to->seconds += r->seconds;
+    to->longest = fmax(to->longest, r->longest);
 }
 
-static int examine(struct store *store, const struct sweep_run *run, struct row *out, struct lab_err *err)
+/* ---- how long a run takes where none of its kind was timed ---- */
+
+/* Floating-point operations of a forward pass, for each token of a sequence of T. */
+static double forward(const struct row *r, double T)
 {
-    const struct run_config *c = &run->config;
-    struct model_setup setup;
+    const struct run_config *c = &r->run->config;
+    double embedding = (double)c->task_info.vocab_in * c->model.d_model;
+    return 2 * fmax((double)r->parameters - embedding, 0) + 4 * T * c->model.d_model * c->model.layers;
+}
+
+static double guess_evaluation(const struct row *r, const struct option_list *lengths, double sequences)
+{
+    double operations = 0;
+    for (int i = 0; i < lengths->n; i++) {
+        double T = config_tape(&r->run->config, lengths->v[i]);
+        operations += sequences * T * forward(r, T);
+    }
+    return operations;
+}
+
+static double guess_training(const struct row *r)
+{
+    const struct run_config *c = &r->run->config;
+    double T = c->dims.train_len, times = c->eval.every > 0 ? c->train.steps / c->eval.every : 0;
+    return 3.0 * c->train.steps * c->train.batch * T * forward(r, T) +           /* backward: twice a forward pass */
+           times * guess_evaluation(r, &c->eval.lengths, c->eval.every_sequences);
+}
+
+static double expect_seconds(const struct row *r, const struct option_list *lengths, double step_ms)
+{
+    const double rate = 80e9, start = 0.02;      /* operations a second of one core on small models; a process and its plugins */
+    const struct run_config *c = &r->run->config;
+    if (!r->to_train && !r->to_evaluate) return 0;
+    if (r->to_train && step_ms > 0) return start + step_ms * c->train.steps / 1000;
+    return start + ((r->to_train ? guess_training(r) : 0) + guess_evaluation(r, lengths, c->eval.sequences)) / rate;
+}
+
+/* ---- the rows ---- */
+
+static int examine(struct store *store, struct row *r, struct lab_err *err)
+{
+    const struct run_config *c = &r->run->config;
     struct store_status status = { .state = STORE_PENDING };
     struct option_list lengths;
     enum sched_need need;
     double step_ms = 0;
-    *out = (struct row){ .run = run, .runs = 1 };
-    config_model_setup(c, &setup);
-    if (model_count(&setup, &out->parameters, err) != 0 || sched_need(store, c, &need, &lengths, err) != 0) return -1;
+    if (sched_need(store, c, &need, &lengths, err) != 0) return -1;
     if (store && (store_run_status(store, c->key, &status, err) != 0 || store_step_ms(store, c->variant, &step_ms, err) != 0)) return -1;
-    out->done = need == SCHED_NOTHING;
-    out->failed = status.state == STORE_FAILED;
-    out->to_train = need == SCHED_TRAIN && !out->failed;
-    out->to_evaluate = need == SCHED_EVALUATE;
-    if (out->to_train) out->seconds = step_ms > 0 ? step_ms * c->train.steps / 1000 : guess_seconds(c, out->parameters);
+    r->done = need == SCHED_NOTHING;
+    r->failed = status.state == STORE_FAILED;
+    r->to_train = need == SCHED_TRAIN && !r->failed;
+    r->to_evaluate = need == SCHED_EVALUATE;
+    r->seconds = r->longest = expect_seconds(r, &lengths, step_ms);
     return 0;
 }
 
@@ -60,50 +93,89 @@ static size_t group(struct row *row, size_t n)
     for (size_t i = 0; i < n; i++) {
         size_t g = 0;
         while (g < groups && !same_group(&row[g], &row[i])) g++;
-        if (g == groups) { row[groups++] = row[i]; continue; }
-        row[g].runs++;
-        row[g].done += row[i].done, row[g].to_train += row[i].to_train, row[g].to_evaluate += row[i].to_evaluate;
-        row[g].failed += row[i].failed, row[g].seconds += row[i].seconds;
+        if (g < groups) add_counts(&row[g], &row[i]);
+        else row[groups++] = row[i];
     }
     return groups;
 }
 
-static void add_number(struct table *t, double x, const char *format)
+/* ---- columns: what a row is in a table ---- */
+
+enum { SINGLE = 1, GROUPED = 2, JSON = 4 };      /* the tables that show a column */
+
+static void number(struct str *out, size_t x) { str_printf(out, "%zu", x); }
+static void encoder(struct str *out, const struct row *r) { str_add(out, r->run->config.encoder->name); }
+static void task(struct str *out, const struct row *r) { str_add(out, r->run->config.task->name); }
+static void seed(struct str *out, const struct row *r) { number(out, (size_t)r->run->config.seed); }
+static void label(struct str *out, const struct row *r) { str_add(out, r->run->label); }
+static void parameters(struct str *out, const struct row *r) { number(out, r->parameters); }
+static void runs(struct str *out, const struct row *r) { number(out, r->runs); }
+static void done(struct str *out, const struct row *r) { number(out, r->done); }
+static void to_train(struct str *out, const struct row *r) { number(out, r->to_train); }
+static void to_evaluate(struct str *out, const struct row *r) { number(out, r->to_evaluate); }
+static void failed(struct str *out, const struct row *r) { number(out, r->failed); }
+static void state(struct str *out, const struct row *r)
 {
-    char text[32];
-    snprintf(text, sizeof text, format, x);
-    table_number(t, text);
+    str_add(out, r->failed ? "failed" : r->done ? "done" : r->to_evaluate ? "evaluate" : "train");
+}
+static void expected_s(struct str *out, const struct row *r) { str_printf(out, "%.3f", r->seconds); }
+static void short_key(struct str *out, const struct row *r) { str_printf(out, "%.16s", r->run->config.key); }
+static void whole_key(struct str *out, const struct row *r) { str_add(out, r->run->config.key); }
+
+static const struct column {
+    const char *name;
+    int tables, is_number;
+    void (*print)(struct str *, const struct row *);
+} column[] = {
+    { "encoder", SINGLE | GROUPED | JSON, 0, encoder },
+    { "task", SINGLE | GROUPED | JSON, 0, task },
+    { "seed", SINGLE | JSON, 1, seed },
+    { "label", SINGLE | GROUPED | JSON, 0, label },
+    { "parameters", SINGLE | GROUPED | JSON, 1, parameters },
+    { "runs", GROUPED, 1, runs },
+    { "done", GROUPED, 1, done },
+    { "train", GROUPED, 1, to_train },
+    { "evaluate", GROUPED, 1, to_evaluate },
+    { "failed", GROUPED, 1, failed },
+    { "state", SINGLE | JSON, 0, state },
+    { "expected_s", JSON, 1, expected_s },
+    { "run_key", SINGLE, 0, short_key },
+    { "run_key", JSON, 0, whole_key },
+};
+enum { N_COLUMN = sizeof column / sizeof *column };
+
+/* People need no column of labels where none has one. */
+static int is_shown(const struct column *c, int which, const struct row *row, size_t n)
+{
+    size_t i = 0;
+    if (!(c->tables & which)) return 0;
+    if (c->print != label || which == JSON) return 1;
+    while (i < n && !*row[i].run->label) i++;
+    return i < n;
 }
 
-static const char *state_of(const struct row *r)
+static void print_rows(const struct row *row, size_t n, int which, struct str *out)
 {
-    return r->failed ? "failed before" : r->done ? "done" : r->to_evaluate ? "evaluate" : "train";
-}
-
-static void print_rows(const struct row *row, size_t n, int grouped, int json, struct str *out)
-{
-    static const char *const single[] = { "encoder", "task", "seed", "axes", "parameters", "state", "run_key" };
-    static const char *const several[] = { "encoder", "task", "axes", "parameters", "runs", "done", "to train", "to evaluate", "failed" };
+    const struct column *shown[N_COLUMN];
+    struct str cell = { 0 };
     struct table t;
-    table_init(&t, grouped ? 9 : 7);
-    for (int i = 0; i < (grouped ? 9 : 7); i++) table_add(&t, grouped ? several[i] : single[i]);
-    for (size_t i = 0; i < n; i++) {
-        const struct run_config *c = &row[i].run->config;
-        char key[17];
-        snprintf(key, sizeof key, "%.16s", c->key);
-        table_add(&t, c->encoder->name);
-        table_add(&t, c->task->name);
-        if (!grouped) add_number(&t, (double)c->seed, "%.0f");
-        table_add(&t, row[i].run->label);
-        add_number(&t, (double)row[i].parameters, "%.0f");
-        if (grouped) {
-            size_t count[] = { row[i].runs, row[i].done, row[i].to_train, row[i].to_evaluate, row[i].failed };
-            for (int k = 0; k < 5; k++) add_number(&t, (double)count[k], "%.0f");
-        } else table_add(&t, state_of(&row[i])), table_add(&t, key);
-    }
-    table_write(&t, json ? TABLE_JSON : TABLE_TEXT, out);
+    int width = 0;
+    for (int k = 0; k < N_COLUMN; k++) if (is_shown(&column[k], which, row, n)) shown[width++] = &column[k];
+    table_init(&t, width);
+    for (int k = 0; k < width; k++) table_add(&t, shown[k]->name);
+    for (size_t i = 0; i < n; i++)
+        for (int k = 0; k < width; k++) {
+            str_clear(&cell);
+            shown[k]->print(&cell, &row[i]);
+            (shown[k]->is_number ? table_number : table_add)(&t, str_text(&cell));
+        }
+    table_write(&t, which == JSON ? TABLE_JSON : TABLE_TEXT, out);
+    out->failed |= cell.failed | t.failed;
+    str_free(&cell);
     table_free(&t);
 }
+
+/* ---- below the table ---- */
 
 static void print_time(struct str *out, double seconds)
 {
@@ -115,42 +187,59 @@ static void print_time(struct str *out, double seconds)
 static void print_summary(const struct sweep *s, const struct row *row, size_t n, struct str *out)
 {
     struct row all = { 0 };
-    for (size_t i = 0; i < n; i++) {
-        all.runs += row[i].runs, all.done += row[i].done, all.to_train += row[i].to_train, all.to_evaluate += row[i].to_evaluate;
-        all.failed += row[i].failed, all.seconds += row[i].seconds;
-    }
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    for (size_t i = 0; i < n; i++) add_counts(&all, &row[i]);
+    int cores = sched_cores();
     str_printf(out, "\n%s: %zu run%s, %zu done, %zu to train", s->name, all.runs, all.runs == 1 ? "" : "s", all.done, all.to_train);
     if (all.to_evaluate) str_printf(out, ", %zu to evaluate at new lengths", all.to_evaluate);
     if (all.failed) str_printf(out, ", %zu failed before (`lab retry` runs them again)", all.failed);
-    if (s->n_combinations > s->n) str_printf(out, "; %zu combinations came to the same runs", s->n_combinations - s->n);
-    if (all.to_train) {
+    if (s->n_combinations > s->n) str_printf(out, "; %zu of %zu combinations repeat another", s->n_combinations - s->n, s->n_combinations);
+    if (all.to_train + all.to_evaluate) {
         str_add(out, "\nexpected time: ");
-        print_time(out, all.seconds / (cores > 0 ? (double)cores : 1));
-        str_printf(out, " on %ld core%s", cores, cores == 1 ? "" : "s");
+        print_time(out, fmax(all.seconds / cores, all.longest));
+        str_printf(out, " on %d core%s", cores, cores == 1 ? "" : "s");
     }
     str_add(out, "\n");
 }
 
-static int print_plan(const struct sweep *s, const char *db, int json, struct lab_err *err)
+static int count_parameters(const struct sweep *s, struct row *row, struct lab_err *err)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        struct model_setup setup;
+        row[i] = (struct row){ .run = &s->run[i], .runs = 1 };
+        config_model_setup(&s->run[i].config, &setup);
+        if (model_count(&setup, &row[i].parameters, err) != 0) return -1;
+    }
+    return 0;
+}
+
+/* A database that does not exist yet has no runs in it. */
+static int examine_all(const char *db, struct row *row, size_t n, struct lab_err *err)
 {
     struct store *store = NULL;
+    size_t i = 0;
+    if (access(db, F_OK) == 0 && store_open(&store, db, STORE_READ, err) != 0) return -1;
+    while (i < n && examine(store, &row[i], err) == 0) i++;
+    store_close(store);
+    return i == n ? 0 : -1;
+}
+
+static int print_plan(const struct sweep *s, const char *db, int json, struct lab_err *err)
+{
     struct str out = { 0 };
-    int code = EXIT_DATABASE;
+    int code = EXIT_USAGE, which = json ? JSON : s->n > FULL_LIST ? GROUPED : SINGLE;
     struct row *row = mem_alloc(s->n * sizeof *row, err);
-    if (!row) return EXIT_USAGE;
-    if (access(db, F_OK) == 0 && store_open(&store, db, STORE_READ, err) != 0) goto out;
-    for (size_t i = 0; i < s->n; i++) if (examine(store, &s->run[i], &row[i], err) != 0) goto out;
-    int grouped = !json && s->n > FULL_LIST;
-    size_t n = grouped ? group(row, s->n) : s->n;
-    print_rows(row, n, grouped, json, &out);
+    if (!row || count_parameters(s, row, err) != 0) goto out;
+    code = EXIT_DATABASE;
+    if (examine_all(db, row, s->n, err) != 0) goto out;
+    size_t n = which == GROUPED ? group(row, s->n) : s->n;
+    print_rows(row, n, which, &out);
     if (!json) print_summary(s, row, n, &out);
-    fputs(str_text(&out), stdout);
-    code = EXIT_DONE;
+    code = out.failed ? EXIT_USAGE : EXIT_DONE;
+    if (out.failed) lab_fail(err, "out of memory for the plan");
+    else fputs(str_text(&out), stdout);
 out:
     str_free(&out);
     free(row);
-    if (store) store_close(store);
     return code;
 }
 
@@ -173,7 +262,7 @@ int cmd_plan(const struct cmd *cmd, int argc, char **argv)
     struct sweep sweep;
     int parsed = cli_parse(cmd, options, &argc, argv);
     if (parsed != 0) return parsed > 0 ? EXIT_DONE : EXIT_USAGE;
-    if (argc != 2) return lab_fail(&err, "expected one experiment file; see `lab plan --help`"), cli_fail(cmd, EXIT_USAGE, &err);
+    if (argc != 2) return lab_fail(&err, "expected one experiment file, found %d; see `lab plan --help`", argc - 1), cli_fail(cmd, EXIT_USAGE, &err);
     if (cli_conf(&conf, argv[1], &set, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
     if (cli_registry(&registry, &plugin, &err) != 0) goto no_registry;
     if (sweep_build(&sweep, &conf, &registry, &err) != 0) goto no_sweep;

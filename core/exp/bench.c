@@ -109,7 +109,8 @@ static int floor_init(struct floor *f, const struct model *m, int B, int T, stru
 
 static void multiply(const struct bench_product *p, int n)
 {
-    for (; n > 0; n--, p++) gemm(p->ta, p->tb, p->m, p->n, p->k, 1, p->a, p->ta ? p->m : p->k, p->b, p->tb ? p->k : p->n, p->beta, p->c, p->n);
+    for (; n > 0; n--, p++)
+        gemm(p->ta, p->tb, p->m, p->n, p->k, 1, p->a, p->ta ? p->m : p->k, p->b, p->tb ? p->k : p->n, p->beta, p->c, p->n);
 }
 
 /* ---- what is measured, by turns ---- */
@@ -140,7 +141,8 @@ static int run_step(struct subject *s)
     times_to(TIMES_OPTIMISER);
     double norm = optim_step(&s->model, &s->optim, s->step++);
     times_to(TIMES_REST);
-    return isfinite(loss) && isfinite(norm) ? 0 : lab_fail(s->err, "the loss stopped being finite at step %lld; lower train.lr", (long long)s->step);
+    if (isfinite(loss) && isfinite(norm)) return 0;
+    return lab_fail(s->err, "the loss stopped being finite at step %lld; lower train.lr", (long long)s->step);
 }
 static int run_floor(struct subject *s)
 {
@@ -225,7 +227,11 @@ static int measure_parts(struct subject *s)
     return 0;
 }
 
-static int by_size(const void *a, const void *b) { return *(const double *)a < *(const double *)b ? -1 : *(const double *)a > *(const double *)b; }
+static int by_size(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
 /* Of x, or of x / y. */
 static double median(const double *x, const double *y, int n)
 {

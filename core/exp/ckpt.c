@@ -102,7 +102,7 @@ static void header(struct str *out, const struct model *m, const char *config)
         at += bytes;
     }
     str_add(&json, "}");
-    while (json.len % 8) str_add(&json, " ");
+    while (json.len % 8 && !json.failed) str_add(&json, " ");
     for (int i = 0; i < 8; i++) str_addn(out, &(unsigned char){ (unsigned char)((uint64_t)json.len >> 8 * i) }, 1);
     str_addn(out, str_text(&json), json.len);
     out->failed |= json.failed;
@@ -134,7 +134,8 @@ int ckpt_read(const char *path, struct model *m, const char *config, struct lab_
     FILE *f = fopen(path, "rbe");
     if (!f) return lab_fail(err, "%s: cannot be read: %s", path, strerror(errno));
     header(&head, m, config);
-    if (head.failed || !(found = mem_alloc(head.len, err))) goto out;
+    if (head.failed) { lab_fail(err, "out of memory for the header of %s", path); goto out; }
+    if (!(found = mem_alloc(head.len, err))) goto out;
     if (fread(found, 1, head.len, f) != head.len || memcmp(found, head.text, head.len) != 0) {
         lab_fail(err, "%s: does not hold the weights of this run (its header differs)", path);
         goto out;

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/str.h"
+#include "nn/attn.h"
 
 const struct lab_option config_model_table[] = {
     LAB_INT(struct model_options, d_model, "64", 1, 65536, "width of the residual stream; a multiple of heads"),
@@ -53,6 +54,8 @@ const struct lab_option config_limits_table[] = {
     LAB_INT(struct limits_options, memory, "4096", 0, 1000000000, "MB of address space of a run; 0: no limit"),
     LAB_REAL(struct limits_options, time, "0", 0, 1e9, "seconds that a run may take at a stretch; 0: no limit"),
     LAB_OPTIONS_END };
+
+enum { STEP_TOKENS = 1 << 27 };      /* of a batch: its examples alone are two gigabytes; indices have 32 bits */
 
 /* ---- where entries go ---- */
 
@@ -232,6 +235,7 @@ static int init_task(const struct build *b)
     c->task_info = (struct lab_task_info){ .size = sizeof c->task_info };
     if (c->task->init(c->task_self, &c->task_info, &why) != 0) return conf_fail(find(b, "run", "task"), b->err, "task %s: %s", c->task->name, why.msg);
     c->task_ready = 1;
+    if (c->task_info.max_slice < 1) c->task_info.max_slice = 1;      /* a task without slices has one */
     const struct lab_task_info *i = &c->task_info;
     if (i->vocab_in < 1 || i->vocab_out < 1 || i->min_len < 1 || i->max_len < i->min_len || i->max_slice < 1)
         return conf_fail(find(b, "run", "task"), b->err, "task %s describes itself with vocabularies %d, %d, lengths %d..%d and %d slices: the plugin is at fault",
@@ -248,25 +252,47 @@ static int check_lengths(const struct build *b)
     return 0;
 }
 
-static int longest_tape(const struct run_config *c, int lo, int hi)
+/* Raises *longest to the longest tape of these lengths. */
+static int measure_tapes(const struct build *b, int lo, int hi, int *longest)
 {
-    int longest = 0;
-    for (int length = lo; length <= hi; length++) if (config_tape(c, length) > longest) longest = config_tape(c, length);
-    return longest;
+    for (int length = lo; length <= hi; length++) {
+        int T = config_tape(b->c, length);
+        if (T < 1 || T > STEP_TOKENS)
+            return conf_fail(find(b, "run", "task"), b->err, "task %s: an example of length %d has %d tokens, expected 1..%d: the plugin is at fault",
+                             b->c->task->name, length, T, STEP_TOKENS);
+        if (T > *longest) *longest = T;
+    }
+    return 0;
 }
 
-static void fill_dims(struct run_config *c)
+static int fill_dims(const struct build *b)
 {
+    struct run_config *c = b->c;
     const struct model_options *m = &c->model;
     c->dims = (struct lab_dims){ .size = sizeof c->dims, .n_layer = m->layers, .n_head = m->heads, .d_model = m->d_model,
-                                 .d_head = m->d_model / m->heads, .causal = m->causal,
-                                 .train_len = longest_tape(c, c->train.length.lo, c->train.length.hi) };
+                                 .d_head = m->d_model / m->heads, .causal = m->causal };
+    if (measure_tapes(b, c->train.length.lo, c->train.length.hi, &c->dims.train_len) != 0) return -1;
     c->dims.max_len = c->dims.train_len;
-    for (int i = 0; i < c->eval.lengths.n; i++) {
-        int T = config_tape(c, c->eval.lengths.v[i]);
-        if (T > c->dims.max_len) c->dims.max_len = T;
-    }
+    for (int i = 0; i < c->eval.lengths.n; i++)
+        if (measure_tapes(b, c->eval.lengths.v[i], c->eval.lengths.v[i], &c->dims.max_len) != 0) return -1;
     c->dims.max_pos = c->task_info.max_pos > c->dims.max_len ? c->task_info.max_pos : c->dims.max_len;
+    if ((int64_t)c->train.batch * c->dims.train_len > STEP_TOKENS)
+        return conf_fail(blame(b, "train", "batch", "task"), b->err, "train.batch = %d sequences of %d tokens are more than a step takes "
+                         "(the limit is %d tokens); lower train.batch or train.length", (int)c->train.batch, (int)c->dims.train_len, STEP_TOKENS);
+    return 0;
+}
+
+/* Is parameter i fit for use?  name: of those before it. */
+static int judge_param(const struct build *b, int i, const struct lab_param *p, const char *const *name, struct lab_err *why)
+{
+    if (i == ATTN_PARAMS) return lab_fail(why, "more than %d parameters", ATTN_PARAMS);
+    if (!p->name || !str_is_name(p->name)) return lab_fail(why, "parameter %d has no name of 1 to 63 of a-z, 0-9 and _", i);
+    if (p->ndim < 1 || p->ndim > 4) return lab_fail(why, "parameter %s has %d dimensions, expected 1 to 4", p->name, (int)p->ndim);
+    for (int k = 0; k < p->ndim; k++)
+        if (p->dim[k] < 1) return lab_fail(why, "parameter %s has a dimension of %d", p->name, (int)p->dim[k]);
+    if (p->init == LAB_INIT_CUSTOM && !b->c->encoder->param_init) return lab_fail(why, "parameter %s wants param_init, which is missing", p->name);
+    for (int k = 0; k < i; k++) if (!strcmp(name[k], p->name)) return lab_fail(why, "two parameters are named %s", p->name);
+    return 0;
 }
 
 /* An encoder's parameters: well-formed, of different names, and of one shape however long the evaluation is. */
@@ -274,26 +300,19 @@ static int check_params(const struct build *b)
 {
     const struct run_config *c = b->c;
     const struct lab_encoder *e = c->encoder;
+    const char *name[ATTN_PARAMS];
     struct lab_dims longer = c->dims;
-    const char *name[64];
+    struct lab_err why;
     longer.max_len = c->dims.max_len * 2;
     longer.max_pos = c->dims.max_pos * 2;
-    for (int i = 0; e->param; i++) {
+    for (int i = 0, more = 1; e->param && more; i++) {
         struct lab_param p = { 0 }, q = { 0 };
-        int more = e->param(c->encoder_self, &c->dims, i, &p);
-        if (more != e->param(c->encoder_self, &longer, i, &q) || p.ndim != q.ndim || memcmp(p.dim, q.dim, sizeof p.dim))
-            return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: parameter %d depends on the evaluation lengths: the plugin is at fault", e->name, i);
-        if (!more) return 0;
-        if (!p.name || !str_is_name(p.name) || p.ndim < 1 || p.ndim > 4 || i == 64)
-            return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: parameter %d has a bad name or number of dimensions (%d): the plugin is at fault",
-                             e->name, i, (int)p.ndim);
-        for (int k = 0; k < p.ndim; k++)
-            if (p.dim[k] < 1) return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: parameter %s has a dimension of %d: the plugin is at fault", e->name, p.name, (int)p.dim[k]);
-        if (p.init == LAB_INIT_CUSTOM && !e->param_init)
-            return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: parameter %s wants param_init, which is missing: the plugin is at fault", e->name, p.name);
-        for (int k = 0; k < i; k++)
-            if (!strcmp(name[k], p.name)) return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: two parameters are named %s: the plugin is at fault", e->name, p.name);
-        name[i] = p.name;
+        more = e->param(c->encoder_self, &c->dims, i, &p);
+        int same = more == e->param(c->encoder_self, &longer, i, &q) && p.ndim == q.ndim && !memcmp(p.dim, q.dim, sizeof p.dim);
+        if (!same) lab_fail(&why, "parameter %d depends on the evaluation lengths", i);
+        if (!same || (more && judge_param(b, i, &p, name, &why) != 0))
+            return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: %s: the plugin is at fault", e->name, why.msg);
+        if (more) name[i] = p.name;
     }
     return 0;
 }
@@ -302,7 +321,7 @@ static int init_encoder(const struct build *b)
 {
     struct lab_err why;
     struct run_config *c = b->c;
-    fill_dims(c);
+    if (fill_dims(b) != 0) return -1;
     if (c->encoder->init && c->encoder->init(c->encoder_self, &c->dims, &why) != 0)
         return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: %s", c->encoder->name, why.msg);
     c->encoder_ready = 1;
@@ -354,17 +373,17 @@ static int identify(struct run_config *c, struct lab_err *err)
     str_add(&json, "},\"model\":");
     size_t model = json.len;
     options_json(&json, config_model_table, &c->model, NULL);
-    str_addn(&part, json.text + model, json.len - model);
+    str_addn(&part, str_text(&json) + model, json.len - model);
     str_printf(&json, ",\"seed\":%lld,\"task\":", (long long)c->seed);
     size_t task = json.len;
     str_printf(&json, "{\"name\":\"%s\",\"options\":", c->task->name);
     options_json(&json, c->task->options, c->task_self, NULL);
     str_printf(&json, ",\"version\":%d}", (int)c->task_info.version);
-    hash_bytes(json.text ? json.text + task : "", json.len - task, c->task_key);
+    hash_bytes(str_text(&json) + task, json.len - task, c->task_key);
     str_add(&json, ",\"train\":");
     size_t train = json.len;
     options_json(&json, config_train_table, &c->train, "log_every");
-    str_addn(&part, json.text + train, json.len - train);
+    str_addn(&part, str_text(&json) + train, json.len - train);
     str_add(&json, "}");
     hash_text(&json, c->key);
     hash_text(&part, c->variant);

@@ -19,12 +19,12 @@ int data_init(struct data *d, const struct run_config *config, int tokens, struc
 
 void data_release(struct data *d) { arena_free(&d->arena); }
 
-static int check_ids(const struct data *d, const int32_t *id, int n, int lo, int vocab, const char *what, struct lab_err *err)
+static int check_ids(const struct data *d, const int32_t *id, int n, int lo, int end, const char *what, struct lab_err *err)
 {
     for (int i = 0; i < n; i++)
-        if (id[i] < lo || id[i] >= vocab)
-            return lab_fail(err, "task %s: %s %d at position %d is outside [%d,%d): the task is at fault", d->config->task->name, what,
-                            (int)id[i], i, lo, vocab);
+        if (id[i] < lo || id[i] >= end)
+            return lab_fail(err, "task %s: %s %d at place %d is outside [%d,%d): the task is at fault", d->config->task->name, what,
+                            (int)id[i], i, lo, end);
     return 0;
 }
 
@@ -45,7 +45,7 @@ static int fill_row(struct data *d, uint64_t seed, int split, int64_t n, int i, 
     if (c->task->sample(c->task_self, seed, split, n, d->length[i], &e, err) != 0) return -1;
     if (check_ids(d, e.in, T, 0, c->task_info.vocab_in, "token", err) != 0 ||
         check_ids(d, e.target, T, -1, c->task_info.vocab_out, "target", err) != 0 ||
-        (own_positions && check_ids(d, e.pos, T, 0, c->dims.max_pos, "position id", err) != 0)) return -1;
+        (own_positions && check_ids(d, e.pos, T, 0, c->dims.max_pos, "position", err) != 0)) return -1;
     if (e.slice < 0 || e.slice >= c->task_info.max_slice || e.prompt < 0 || e.prompt > tape)
         return lab_fail(err, "task %s: slice %d of %d, a prompt of %d of %d tokens: the task is at fault", c->task->name, (int)e.slice,
                         (int)c->task_info.max_slice, (int)e.prompt, tape);
@@ -65,7 +65,7 @@ static int fill(struct data *d, uint64_t seed, int split, int64_t first, int cou
         if (tape < shortest) shortest = tape;
     }
     if ((int64_t)count * T > d->capacity)
-        return lab_fail(err, "%d examples of %d tokens need %d, room is for %d", count, T, count * T, (int)d->capacity);
+        return lab_fail(err, "%d examples of %d tokens need %lld, room is for %d", count, T, (long long)count * T, (int)d->capacity);
     for (int t = 0; t < T; t++) d->pos[t] = t;
     for (int i = 0; i < count; i++) if (fill_row(d, seed, split, first + i, i, T, err) != 0) return -1;
     d->batch = (struct model_batch){ .B = count, .T = T, .token = d->token, .target = d->target, .weight = d->weight, .pos = d->pos,
@@ -112,10 +112,10 @@ int data_eval(struct data *d, int split, int length, int64_t first, int count, s
 {
     for (int i = 0; i < count; i++) d->length[i] = length;
     if (fill(d, (uint64_t)d->config->eval.seed, split, first, count, err) != 0) return -1;
-    size_t n = (size_t)count * d->batch.T;
-    if (hash) {
-        hash_add(hash, d->token, n * sizeof *d->token);
-        hash_add(hash, d->target, n * sizeof *d->target);
+    size_t T = (size_t)d->batch.T;
+    for (size_t i = 0; hash && i < (size_t)count; i++) {             /* one by one: the same data has one hash in any batches */
+        hash_add(hash, d->token + i * T, T * sizeof *d->token);
+        hash_add(hash, d->target + i * T, T * sizeof *d->target);
     }
     return 0;
 }

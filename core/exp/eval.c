@@ -43,7 +43,7 @@ static void count_one(struct tally *t, const struct model *m, const struct data 
     }
     if (task->score) {
         struct lab_example e = { .in = d->token + row, .target = d->target + row, .weight = d->weight + row, .counted = d->counted + row,
-                                 .prompt = d->prompt[i], .slice = d->slice[i] };
+                                 .pos = d->pos + (size_t)i * d->batch.pos_stride, .prompt = d->prompt[i], .slice = d->slice[i] };
         one.exact = task->score(d->config->task_self, d->length[i], &e, t->guess) == 1;
     }
     struct slice *slice = &t->slice[d->slice[i]];

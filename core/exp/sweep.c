@@ -4,12 +4,15 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/str.h"
+#include "exp/trial.h"
 
-enum { MAX_AXES = 64, MAX_COMBINATIONS = 100000 };
+enum { MAX_AXES = 64, MAX_COMBINATIONS = 100000,
+       ITEM_SIZE = 512 };            /* more than conf lets a whole value hold */
 
 struct axis {
     const struct conf_entry *from;   /* the line in [sweep] */
     char *section, *key;             /* what it varies */
+    const struct lab_option *row;    /* of the key; NULL for encoder, task, seed */
     char **value; size_t n, cap;     /* texts owned by the sweep */
 };
 struct plan {
@@ -25,8 +28,6 @@ struct plan {
 
 static int add_value(struct plan *p, struct axis *a, const char *text)
 {
-    for (size_t i = 0; i < a->n; i++)
-        if (!strcmp(a->value[i], text)) return conf_fail(a->from, p->err, "%s lists %.60s twice; leave one out", a->from->key, text);
     if (a->n == MAX_COMBINATIONS) return conf_fail(a->from, p->err, "%s has too many values (the limit is %d)", a->from->key, MAX_COMBINATIONS);
     if (mem_grow(&a->value, &a->cap, a->n + 1, sizeof *a->value, p->err) != 0) return -1;
     struct sweep *s = p->sweep;
@@ -41,10 +42,10 @@ static int add_value(struct plan *p, struct axis *a, const char *text)
 static int add_range(struct plan *p, struct axis *a, const char *item)
 {
     const char *dots = strstr(item, "..");
-    char low[32], text[32];
+    char low[ITEM_SIZE], text[32];
     int64_t lo, hi;
     if (!dots) return add_value(p, a, item);
-    snprintf(low, sizeof low, "%.*s", (int)(dots - item < 31 ? dots - item : 31), item);
+    snprintf(low, sizeof low, "%.*s", (int)(dots - item), item);
     if (!str_to_int(low, INT32_MIN, INT32_MAX, &lo) || !str_to_int(dots + 2, INT32_MIN, INT32_MAX, &hi))
         return conf_fail(a->from, p->err, "%s = %.60s: a range is written low..high, as in 0..2", a->from->key, item);
     if (lo > hi) return conf_fail(a->from, p->err, "%s = %.60s: the range runs backwards; write %lld..%lld", a->from->key, item, (long long)hi, (long long)lo);
@@ -56,6 +57,23 @@ static int add_range(struct plan *p, struct axis *a, const char *item)
     return 0;
 }
 
+static int by_text(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* Sorted first: an axis may hold a hundred thousand values. */
+static int check_repeats(struct plan *p, const struct axis *a)
+{
+    char **sorted = mem_alloc(a->n * sizeof *sorted, p->err);
+    if (!sorted) return -1;
+    memcpy(sorted, a->value, a->n * sizeof *sorted);
+    qsort(sorted, a->n, sizeof *sorted, by_text);
+    size_t i = 1;
+    while (i < a->n && strcmp(sorted[i - 1], sorted[i])) i++;
+    int repeats = i < a->n;
+    if (repeats) conf_fail(a->from, p->err, "%s lists %.60s twice; leave one out", a->from->key, sorted[i]);
+    free(sorted);
+    return repeats ? -1 : 0;
+}
+
 /* Comma-separated items; ranges are spelled out where the key takes one whole number. */
 static int read_values(struct plan *p, struct axis *a, int whole_number)
 {
@@ -63,14 +81,14 @@ static int read_values(struct plan *p, struct axis *a, int whole_number)
     if (!*at) return conf_fail(a->from, p->err, "%s has no value; list at least one, or remove the line", a->from->key);
     for (;;) {
         size_t n = strcspn(at, ","), front = strspn(at, " \t");
-        char item[512];
+        char item[ITEM_SIZE];
         if (front > n) front = n;
         size_t end = n;
         while (end > front && (at[end - 1] == ' ' || at[end - 1] == '\t')) end--;
         if (end == front) return conf_fail(a->from, p->err, "%s = %.60s: an item of the list is empty", a->from->key, a->from->value);
         snprintf(item, sizeof item, "%.*s", (int)(end - front), at + front);
         if ((whole_number ? add_range(p, a, item) : add_value(p, a, item)) != 0) return -1;
-        if (!at[n]) return 0;
+        if (!at[n]) return check_repeats(p, a);
         at += n + 1;
     }
 }
@@ -107,6 +125,14 @@ static int unknown_axis(struct plan *p, const struct conf_entry *e)
     return conf_fail(e, p->err, "unknown axis '%.60s'; an axis is encoder, task, seed, or section.key, as in model.layers", e->key);
 }
 
+static int check_swept_alone(struct plan *p, const struct axis *a)
+{
+    const struct conf_entry *fixed = conf_find(p->conf, a->section, a->key);
+    if (!fixed) return 0;
+    if (!fixed->line) return conf_fail(fixed, p->err, "%s is an axis of the experiment; set sweep.%s instead", a->from->key, a->from->key);
+    return conf_fail(a->from, p->err, "%s is swept here and set on line %d of %s; remove one of the two", a->from->key, fixed->line, fixed->file);
+}
+
 static int add_axis(struct plan *p, const struct conf_entry *e)
 {
     if (p->n_axis == MAX_AXES) return conf_fail(e, p->err, "too many axes; the limit is %d", MAX_AXES);
@@ -119,11 +145,8 @@ static int add_axis(struct plan *p, const struct conf_entry *e)
     if (!a->section || !a->key) return -1;
     if (!dot) return read_values(p, a, !strcmp(e->key, "seed"));
     a->section[dot - e->key] = '\0';
-    const struct lab_option *row = row_of(p, a);
-    if (!row) return -1;
-    const struct conf_entry *fixed = conf_find(p->conf, a->section, a->key);
-    if (fixed) return conf_fail(e, p->err, "%s is swept here and set on line %d of %s; remove one of the two", e->key, fixed->line, fixed->file);
-    return read_values(p, a, row->type == LAB_T_INT);
+    a->row = row_of(p, a);
+    return a->row && check_swept_alone(p, a) == 0 ? read_values(p, a, a->row->type == LAB_T_INT) : -1;
 }
 
 static int read_axes(struct plan *p)
@@ -170,46 +193,71 @@ static int read_experiment(struct sweep *s, const struct conf *conf, struct lab_
 
 /* ---- the combinations ---- */
 
-struct seen { uint32_t *slot; size_t size; };        /* open addressing: run index + 1 by key */
+/* Open addressing: index + 1 of the first run with each hash that stands at `field` of a configuration. */
+struct seen { uint32_t *slot; size_t size, field; };
 
-static int seen_before(struct seen *seen, const struct sweep *s, const char *key, size_t index)
+static int seen_init(struct seen *seen, size_t n, size_t field, struct lab_err *err)
 {
+    *seen = (struct seen){ mem_alloc((2 * n + 1) * sizeof *seen->slot, err), 2 * n + 1, field };
+    return seen->slot ? 0 : -1;
+}
+
+static int seen_before(struct seen *seen, const struct sweep *s, size_t run)
+{
+    const char *key = (const char *)&s->run[run].config + seen->field;
     char head[9] = { 0 };
     memcpy(head, key, 8);
     for (size_t at = strtoul(head, NULL, 16) % seen->size;; at = (at + 1) % seen->size) {
-        if (!seen->slot[at]) return seen->slot[at] = (uint32_t)index + 1, 0;
-        if (!strcmp(s->run[seen->slot[at] - 1].config.key, key)) return 1;
+        if (!seen->slot[at]) return seen->slot[at] = (uint32_t)run + 1, 0;
+        if (!strcmp((const char *)&s->run[seen->slot[at] - 1].config + seen->field, key)) return 1;
     }
 }
 
-/* Sorted by key: a file with its axes in another order gives the same labels. */
-static void make_label(struct str *out, const struct plan *p, const size_t *at)
+/* Where the run keeps the value of an axis; NULL if it has none: another encoder's or task's option. */
+static const void *self_of(const struct run_config *c, const struct axis *a)
 {
-    for (const char *last = "";;) {
-        int next = -1;
-        for (int i = 0; i < p->n_axis; i++) {
-            const char *key = p->axis[i].from->key;
-            if (strcmp(p->axis[i].section, "run") && strcmp(key, last) > 0 && (next < 0 || strcmp(key, p->axis[next].from->key) < 0)) next = i;
-        }
-        if (next < 0) return;
-        last = p->axis[next].from->key;
-        str_printf(out, "%s%s=%s", out->len ? ", " : "", last, p->axis[next].value[at[next]]);
+    const struct { const char *kind, *name; const void *self; } part[] = {
+        { "model", "", &c->model }, { "train", "", &c->train },
+        { "encoder.", c->encoder->name, c->encoder_self }, { "task.", c->task->name, c->task_self } };
+    for (size_t i = 0; a->row && i < sizeof part / sizeof *part; i++) {
+        size_t n = strlen(part[i].kind);
+        if (!strncmp(a->section, part[i].kind, n) && !strcmp(a->section + n, part[i].name)) return part[i].self;
+    }
+    return NULL;
+}
+
+static int by_key(const void *a, const void *b)
+{
+    return strcmp((*(const struct axis *const *)a)->from->key, (*(const struct axis *const *)b)->from->key);
+}
+
+/* Sorted by key, values in their canonical spelling: one run bears one label, however a file writes its axes. */
+static void make_label(struct str *out, const struct plan *p, const struct run_config *c)
+{
+    const struct axis *axis[MAX_AXES];
+    for (int i = 0; i < p->n_axis; i++) axis[i] = &p->axis[i];
+    qsort(axis, (size_t)p->n_axis, sizeof *axis, by_key);
+    for (int i = 0; i < p->n_axis; i++) {
+        const void *self = self_of(c, axis[i]);
+        if (!self) continue;
+        str_printf(out, "%s%s=", out->len ? ", " : "", axis[i]->from->key);
+        option_print(out, axis[i]->row, self);
     }
 }
 
-static int add_run(struct sweep *s, const struct plan *p, const size_t *at, const struct conf_entry *entry, size_t n, struct seen *seen)
+static int add_run(struct sweep *s, const struct plan *p, const struct conf_entry *entry, size_t n, struct seen *seen)
 {
     struct str label = { 0 };
     if (mem_grow(&s->run, &s->cap, s->n + 1, sizeof *s->run, p->err) != 0) return -1;
     struct sweep_run *r = &s->run[s->n];
     if (config_build(&r->config, entry, n, p->registry, p->err) != 0) return -1;
-    if (seen_before(seen, s, r->config.key, s->n)) return config_free(&r->config), 0;
-    make_label(&label, p, at);
-    r->label = mem_strdup(str_text(&label), p->err);
-    int failed = label.failed || !r->label;
-    str_free(&label);
+    if (seen_before(seen, s, s->n)) return config_free(&r->config), 0;
     s->n++;
-    return failed ? -1 : 0;
+    make_label(&label, p, &r->config);
+    if (label.failed) lab_fail(p->err, "out of memory for the label of a run");
+    else r->label = mem_strdup(str_text(&label), p->err);
+    str_free(&label);
+    return r->label ? 0 : -1;
 }
 
 static int combine(struct sweep *s, const struct plan *p)
@@ -222,9 +270,9 @@ static int combine(struct sweep *s, const struct plan *p)
             return lab_fail(p->err, "%s: [sweep] has more than %d combinations, the limit; split it over several files", p->conf->path, MAX_COMBINATIONS);
     }
     s->n_combinations = total;
-    struct seen seen = { mem_alloc((2 * total + 1) * sizeof *seen.slot, p->err), 2 * total + 1 };
+    struct seen seen = { 0 };
     struct conf_entry *entry = mem_alloc((p->conf->n + MAX_AXES) * sizeof *entry, p->err);
-    if (!seen.slot || !entry) goto out;
+    if (!entry || seen_init(&seen, total, offsetof(struct run_config, key), p->err) != 0) goto out;
     for (size_t i = 0; i < p->conf->n; i++)
         if (strcmp(p->conf->entry[i].section, "sweep") && strcmp(p->conf->entry[i].section, "experiment")) entry[n++] = p->conf->entry[i];
     for (size_t k = 0; k < total; k++) {
@@ -232,12 +280,30 @@ static int combine(struct sweep *s, const struct plan *p)
             const struct axis *a = &p->axis[i];
             entry[n + (size_t)i] = (struct conf_entry){ a->section, a->key, a->value[at[i]], a->from->file, a->from->line };
         }
-        if (add_run(s, p, at, entry, n + (size_t)p->n_axis, &seen) != 0) goto out;
+        if (add_run(s, p, entry, n + (size_t)p->n_axis, &seen) != 0) goto out;
         for (int i = p->n_axis - 1; i >= 0 && ++at[i] == p->axis[i].n; i--) at[i] = 0;       /* the last axis turns fastest */
     }
     rc = 0;
 out:
     free(entry);
+    free(seen.slot);
+    return rc;
+}
+
+/* One run of each task is enough. */
+static int try_tasks(const struct sweep *s, struct lab_err *err)
+{
+    const struct run_config **config = mem_alloc(s->n * sizeof *config, err);
+    struct seen seen = { 0 };
+    struct lab_err why;
+    size_t n = 0, at;
+    int rc = -1;
+    if (!config || seen_init(&seen, s->n, offsetof(struct run_config, task_key), err) != 0) goto out;
+    for (size_t i = 0; i < s->n; i++) if (!seen_before(&seen, s, i)) config[n++] = &s->run[i].config;
+    rc = trial_examples(config, n, &at, &why);
+    if (rc != 0) conf_fail(conf_find(s->conf, "sweep", "task"), err, "%s", why.msg);
+out:
+    free(config);
     free(seen.slot);
     return rc;
 }
@@ -248,7 +314,7 @@ int sweep_build(struct sweep *s, const struct conf *conf, const struct registry 
     *s = (struct sweep){ .conf = conf };
     if (!p) return -1;
     *p = (struct plan){ .sweep = s, .conf = conf, .registry = registry, .err = err };
-    int rc = read_experiment(s, conf, err) == 0 && read_axes(p) == 0 ? combine(s, p) : -1;
+    int rc = read_experiment(s, conf, err) == 0 && read_axes(p) == 0 && combine(s, p) == 0 ? try_tasks(s, err) : -1;
     free_axes(p);
     free(p);
     if (rc != 0) sweep_free(s);

@@ -297,7 +297,7 @@ static int parse_list(const struct lab_option *row, void *at, const char *text, 
     return 0;
 }
 
-/* Three or more numbers in a row are written as a range, so that 1..512 stays short. */
+/* Never longer than what was read: three or more numbers in a row are written as a range, and no blanks. */
 static void print_list(struct str *out, const struct lab_option *row, const void *at)
 {
     const struct option_list *list = at;
@@ -305,7 +305,7 @@ static void print_list(struct str *out, const struct lab_option *row, const void
     for (int i = 0, last; i < list->n; i = last + 1) {
         for (last = i; last + 1 < list->n && list->v[last + 1] == list->v[last] + 1; last++) {}
         if (last == i + 1) last = i;
-        if (i) str_add(out, ", ");
+        if (i) str_add(out, ",");
         print_pair(out, list->v[i], list->v[last]);
     }
 }

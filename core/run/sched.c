@@ -728,7 +728,7 @@ static void end_all(struct sched *s)
 
 /* ---- set-up ---- */
 
-static int count_cores(void)
+int sched_cores(void)
 {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
@@ -736,7 +736,7 @@ static int count_cores(void)
 
 static int make_room(struct sched *s, struct lab_err *err)
 {
-    int jobs = s->options->jobs > 0 ? s->options->jobs : count_cores();
+    int jobs = s->options->jobs > 0 ? s->options->jobs : sched_cores();
     s->n_desk = jobs < SCHED_MAX_JOBS ? jobs : SCHED_MAX_JOBS;
     s->desk = mem_alloc((size_t)s->n_desk * sizeof *s->desk, err);
     s->poll = s->desk ? mem_alloc((size_t)(2 * s->n_desk + 1) * sizeof *s->poll, err) : NULL;

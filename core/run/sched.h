@@ -23,6 +23,8 @@ struct sched_report {
     int interrupted;                 /* not finished and not failed: stopped, or never started */
     int signals;                     /* how often the user asked to stop */
 };
+/* Cores that this process may use. */
+int sched_cores(void);
 /* What the plan still needs, per run, without starting anything (lab plan).  lengths: to be evaluated. */
 enum sched_need { SCHED_NOTHING, SCHED_TRAIN, SCHED_EVALUATE };
 int sched_need(struct store *store_or_null, const struct run_config *, enum sched_need *, struct option_list *lengths, struct lab_err *err);

@@ -81,7 +81,8 @@ static void twice_the_length_takes_at_most_four_times_as_long(void **state)
         const struct run_config *c = &w->sweep.run[i].config;
         double half = evaluate(c, 2048, 5), whole = evaluate(c, 4096, 5);
         print_message("%-12s %.3f s at 2048, %.3f s at 4096: %.2f times\n", c->encoder->name, half, whole, whole / half);
-        if (whole > 4.2 * half) fail_msg("%s: length 4096 takes %.2f times as long as 2048, at most 4.2 expected", c->encoder->name, whole / half);
+        if (whole > 4.2 * half)
+            fail_msg("%s: length 4096 takes %.2f times as long as 2048, at most 4.2 expected", c->encoder->name, whole / half);
     }
 }
 

@@ -21,7 +21,7 @@ static void open_model(struct tiny *tiny, struct model_setup *setup, const struc
     *setup = tiny->model.setup;
 }
 
-/* A linear layer costs 2 operations a weight and token forward, and twice that backward; the model's own matrices say how many weights. */
+/* A linear layer costs 2 operations a weight and token forward, and twice that backward; the model knows its weights. */
 static double expected_flops(const struct model *m)
 {
     double weights = 0;
@@ -45,7 +45,8 @@ static void the_floor_has_the_operations_of_the_linear_layers(void **state)
         double found = 0;
         for (int k = 0; k < n; k++) found += 2.0 * list[k].m * list[k].n * list[k].k;
         assert_int_equal(n, 3 * (4 * shapes[i].layers + 1));
-        if (found != expected_flops(&tiny.model)) fail_msg("shape %d: %.0f operations, expected %.0f", i, found, expected_flops(&tiny.model));
+        double expected = expected_flops(&tiny.model);
+        if (found != expected) fail_msg("shape %d: %.0f operations, expected %.0f", i, found, expected);
         tiny_close(&tiny);
     }
 }
@@ -59,7 +60,8 @@ static void the_floor_keeps_the_order_of_the_step(void **state)
     struct bench_product p[27];
     open_model(&tiny, &setup, &shapes[0]);
     assert_int_equal(bench_products(&setup, B * T, p), 27);
-    const int first[3] = { B * T, 3 * 64, 64 }, head[3] = { B * T, VOCAB, 64 }, head_dw[3] = { VOCAB, 64, B * T }, last_dx[3] = { B * T, 64, 3 * 64 };
+    const int first[3] = { B * T, 3 * 64, 64 }, head[3] = { B * T, VOCAB, 64 };
+    const int head_dw[3] = { VOCAB, 64, B * T }, last_dx[3] = { B * T, 64, 3 * 64 };
     const struct { int at; const int *size; } expected[] = { { 0, first }, { 8, head }, { 9, head_dw }, { 26, last_dx } };
     for (int i = 0; i < 4; i++) {
         const struct bench_product *q = &p[expected[i].at];

@@ -401,9 +401,9 @@ static void unknown_names_are_answered(void **state)
 {
     static const char *const paths[] = { FIXTURES "good_alibi.so", FIXTURES "bad_nan.so", FIXTURES "good_task.so" };
     static const struct { enum plugin_kind kind; const char *name, *message; } ask[] = {
-        { PLUGIN_ENCODER, "good_alibbi", "unknown encoder 'good_alibbi': did you mean 'good_alibi'?; known: good_alibi, bad_nan" },
-        { PLUGIN_ENCODER, "rotary", "unknown encoder 'rotary'; known: good_alibi, bad_nan" },
-        { PLUGIN_ENCODER, "good_task", "unknown encoder 'good_task'; known: good_alibi, bad_nan" },
+        { PLUGIN_ENCODER, "good_alibbi", "unknown encoder 'good_alibbi': did you mean 'good_alibi'?; known: bad_nan, good_alibi" },
+        { PLUGIN_ENCODER, "rotary", "unknown encoder 'rotary'; known: bad_nan, good_alibi" },
+        { PLUGIN_ENCODER, "good_task", "unknown encoder 'good_task'; known: bad_nan, good_alibi" },
         { PLUGIN_TASK, "god_task", "unknown task 'god_task': did you mean 'good_task'?; known: good_task" } };
     struct registry r = { 0 };
     struct lab_err err = { "" };

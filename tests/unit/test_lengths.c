@@ -1,0 +1,243 @@
+/* test_lengths -- training batches: the law of their lengths, and padding that changes nothing else. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include "exp/data.h"
+
+struct rig { struct registry registry; struct conf conf; struct run_config config; struct data data; };
+
+static void rig_init(struct rig *r, const char *encoder, const char *task_file, const char *task, const char *settings)
+{
+    char encoder_path[256], task_path[256], text[2048];
+    struct lab_err err;
+    snprintf(encoder_path, sizeof encoder_path, TEST_BUILD "/plugins/encoders/%s.so", encoder);
+    snprintf(task_path, sizeof task_path, TEST_BUILD "/plugins/tasks/%s.so", task_file);
+    const char *file[] = { encoder_path, task_path };
+    int n = snprintf(text, sizeof text, "[run]\nencoder = %s\ntask = %s\nseed = 3\n%s", encoder, task, settings);
+    *r = (struct rig){ .registry = { 0 } };
+    if (registry_load_files(&r->registry, file, 2, &err) != 0 || conf_read_text(&r->conf, "test", text, (size_t)n, &err) != 0 ||
+        config_build(&r->config, r->conf.entry, r->conf.n, &r->registry, &err) != 0 ||
+        data_init(&r->data, &r->config, r->config.train.batch * r->config.dims.max_len, &err) != 0) fail_msg("%s", err.msg);
+}
+
+static void rig_release(struct rig *r)
+{
+    data_release(&r->data);
+    config_free(&r->config);
+    conf_free(&r->conf);
+    registry_free(&r->registry);
+}
+
+static void train(struct rig *r, int64_t step)
+{
+    struct lab_err err;
+    if (data_train(&r->data, step, &err) != 0) fail_msg("%s", err.msg);
+}
+
+/* ---- laws ---- */
+
+enum { LO = 3, HI = 10, N_LENGTH = HI - LO + 1 };
+
+static void count_lengths(const char *settings, int64_t first, int steps, int count[N_LENGTH])
+{
+    struct rig r;
+    rig_init(&r, "none", "reverse", "reverse", settings);
+    memset(count, 0, N_LENGTH * sizeof *count);
+    for (int64_t step = first; step < first + steps; step++) {
+        train(&r, step);
+        int drawn = r.config.train.per == LENGTH_PER_EXAMPLE ? r.data.batch.B : 1;
+        for (int i = 0; i < r.data.batch.B; i++) {
+            int length = r.data.length[i];
+            if (length < LO || length > HI) fail_msg("length %d", length);
+            if (drawn == 1) assert_int_equal(length, r.data.batch.T);
+            if (i < drawn) count[length - LO]++;
+        }
+    }
+    rig_release(&r);
+}
+
+static void expect_law(const char *what, const int count[N_LENGTH], const double p[N_LENGTH])
+{
+    double chi = 0, all = 0, sum = 0;
+    for (int i = 0; i < N_LENGTH; i++) all += count[i], sum += p[i];
+    for (int i = 0; i < N_LENGTH; i++) {
+        double expected = all * p[i] / sum;
+        if (expected == 0 && count[i]) fail_msg("%s: length %d", what, LO + i);
+        if (expected > 0) chi += pow(count[i] - expected, 2) / expected;
+    }
+    if (!(chi < 24.3)) fail_msg("%s: chi-square %.1f over 7 degrees of freedom, expected below 24.3", what, chi);
+}
+
+static void laws_of_length(void **unused)
+{
+    (void)unused;
+    int count[N_LENGTH];
+    double uniform[N_LENGTH], falling[N_LENGTH], rising[N_LENGTH], grown[N_LENGTH];
+    for (int i = 0; i < N_LENGTH; i++) {
+        uniform[i] = 1;
+        falling[i] = pow(0.7, LO + i);
+        rising[i] = pow(1.5, LO + i);
+        grown[i] = i < 4;
+    }
+    count_lengths("[train]\nlength = 3..10\nbatch = 2\n", 0, 4000, count);
+    expect_law("uniform", count, uniform);
+    count_lengths("[train]\nlength = 3..10\nper = example\nbatch = 4\n", 0, 1000, count);
+    expect_law("uniform, per example", count, uniform);
+    count_lengths("[train]\nlength = 3..10\nlength_law = reverse_exponential\ntau = 0.7\nbatch = 1\n", 0, 4000, count);
+    expect_law("tau = 0.7", count, falling);
+    count_lengths("[train]\nlength = 3..10\nlength_law = reverse_exponential\ntau = 1.5\nper = example\nbatch = 4\n", 0, 1000, count);
+    expect_law("tau = 1.5", count, rising);
+    /* from step 3 * 1000 on the longest is LO + 3, until step 4000 */
+    count_lengths("[train]\nlength = 3..10\nlength_law = growing\ngrow_every = 1000\nbatch = 1\n", 3000, 1000, count);
+    expect_law("growing", count, grown);
+    count_lengths("[train]\nlength = 3..10\nlength_law = growing\ngrow_every = 1000\nbatch = 1\n", 50000, 4000, count);
+    expect_law("grown up", count, uniform);
+    count_lengths("[train]\nlength = 3..10\nlength_law = growing\ngrow_every = 1000\nbatch = 1\n", 0, 1000, count);
+    assert_int_equal(count[0], 1000);
+}
+
+/* ---- padding ---- */
+
+static struct model model_of(const struct rig *r)
+{
+    struct model m;
+    struct model_setup setup;
+    struct lab_err err;
+    config_model_setup(&r->config, &setup);
+    if (model_init(&m, &setup, &err) != 0) fail_msg("%s", err.msg);
+    return m;
+}
+
+/* The logits of sequence i alone, at its own length, against those in the padded batch. */
+static void expect_same_logits(struct rig *r, struct model *m, int i, const lab_real *padded)
+{
+    const struct model_batch *b = &r->data.batch;
+    int T = config_tape(&r->config, r->data.length[i]), V = m->setup.vocab_out;
+    struct model_batch alone = { .B = 1, .T = T, .token = b->token + (size_t)i * b->T, .target = b->target + (size_t)i * b->T,
+                                 .pos = b->pos + (size_t)i * b->pos_stride };
+    model_forward(m, &alone, 0, 0);
+    for (int k = 0; k < T * V; k++) {
+        double difference = fabs((double)(m->logits[k] - padded[(size_t)i * b->T * V + k]));
+        if (difference > 2e-5) fail_msg("%s, sequence %d of length %d in a batch of %d: logit %d differs by %g", r->config.encoder->name, i, T, b->T, k, difference);
+    }
+}
+
+static void padding_changes_no_valid_output(void **unused)
+{
+    (void)unused;
+    static const char *const encoder[] = { "none", "sinusoidal", "learned", "t5", "rope" };
+    for (int k = 0; k < 10; k++) {
+        struct rig r;
+        rig_init(&r, encoder[k / 2], "lacoco", "lacoco_unique_copy", "[train]\nlength = 1..30\nper = example\nbatch = 6\n"
+                 "[model]\ncausal = yes\nd_model = 32\n[task.lacoco_unique_copy]\nsymbols = 40\n");
+        r.config.model.causal = k % 2;       /* the task is for causal models, but what padding does is the same question for both */
+        r.config.dims.causal = k % 2;
+        struct model m = model_of(&r);
+        train(&r, 1);
+        const struct model_batch *b = &r.data.batch;
+        size_t n = (size_t)b->B * b->T * m.setup.vocab_out;
+        assert_non_null(b->key_ok);
+        lab_real *padded = malloc(n * sizeof *padded);
+        model_forward(&m, b, 0, 0);
+        memcpy(padded, m.logits, n * sizeof *padded);
+        for (int i = 0; i < b->B; i++) expect_same_logits(&r, &m, i, padded);
+        for (int t = 0; t < b->B * b->T; t++) if (!b->key_ok[t]) r.data.token[t] = 17;      /* whatever stands there */
+        model_forward(&m, b, 0, 0);
+        for (int t = 0; t < b->B * b->T; t++) {
+            if (!b->key_ok[t]) continue;
+            assert_memory_equal(m.logits + (size_t)t * m.setup.vocab_out, padded + (size_t)t * m.setup.vocab_out, (size_t)m.setup.vocab_out * sizeof *padded);
+        }
+        free(padded);
+        model_release(&m);
+        rig_release(&r);
+    }
+}
+
+/* What is padded has no key and no target; what is not is the example itself. */
+static void padding_is_neither_trained_nor_scored(void **unused)
+{
+    (void)unused;
+    struct rig r;
+    int padded = 0;
+    struct lab_err err;
+    rig_init(&r, "none", "reverse", "reverse", "[train]\nlength = 1..9\nper = example\nbatch = 16\n");
+    for (int step = 0; step < 20; step++) {
+        train(&r, step);
+        const struct model_batch *b = &r.data.batch;
+        for (int i = 0; i < b->B; i++) {
+            int32_t in[9], target[9], pos[9];
+            float weight[9];
+            uint8_t counted[9];
+            struct lab_example e = { .in = in, .target = target, .weight = weight, .pos = pos, .counted = counted };
+            int length = r.data.length[i];
+            assert_int_equal(r.config.task->sample(r.config.task_self, 3, LAB_TRAIN, (int64_t)step * 16 + i, length, &e, &err), 0);
+            assert_memory_equal(b->token + i * b->T, in, (size_t)length * sizeof *in);
+            assert_memory_equal(b->target + i * b->T, target, (size_t)length * sizeof *target);
+            for (int t = 0; t < b->T; t++) {
+                if (b->key_ok) assert_int_equal(b->key_ok[i * b->T + t], t < length);
+                if (t < length) continue;
+                assert_int_equal(b->target[i * b->T + t], -1);
+                padded++;
+            }
+        }
+    }
+    assert_true(padded > 100);
+    rig_release(&r);
+}
+
+/* The loss and the gradient of a padded batch are those of its sequences, weighted by their numbers of targets. */
+static void padding_is_outside_the_loss(void **unused)
+{
+    (void)unused;
+    struct rig r;
+    rig_init(&r, "rope", "reverse", "reverse", "[train]\nlength = 1..9\nper = example\nbatch = 8\n[model]\nd_model = 32\n");
+    struct model m = model_of(&r);
+    double sum = 0;
+    int targets = 0, T;
+    train(&r, 2);
+    struct model_batch b = r.data.batch;
+    double whole = model_step(&m, &b, 0);
+    lab_real gradient = m.param[0].grad[5], expected = 0;
+    for (int i = 0; i < b.B; i++) {
+        T = r.data.length[i];
+        struct model_batch alone = { .B = 1, .T = T, .token = b.token + i * b.T, .target = b.target + i * b.T, .pos = b.pos };
+        sum += model_step(&m, &alone, 0) * T;
+        expected += m.param[0].grad[5] * (lab_real)T;
+        targets += T;
+    }
+    if (fabs(whole - sum / targets) > 1e-5) fail_msg("loss %g, expected %g", whole, sum / targets);
+    if (fabs((double)gradient - (double)expected / targets) > 1e-5) fail_msg("gradient %g, expected %g", (double)gradient, (double)expected / targets);
+    model_release(&m);
+    rig_release(&r);
+}
+
+/* Positions that the task writes reach the model row by row, and a larger range of ids reaches the encoder. */
+static void positions_of_the_task(void **unused)
+{
+    (void)unused;
+    struct rig r;
+    rig_init(&r, "sinusoidal", "addition", "coupled_addition", "[train]\nlength = 1..6\nper = example\nbatch = 8\n[model]\ncausal = yes\n[task.coupled_addition]\nmax_position = 60\n");
+    assert_int_equal(r.config.dims.max_pos, 61);
+    train(&r, 0);
+    assert_int_equal(r.data.batch.pos_stride, r.data.batch.T);
+    for (int i = 0; i < 8; i++) {
+        const int32_t *pos = r.data.batch.pos + i * r.data.batch.T;
+        int n = r.data.length[i];
+        assert_int_equal(pos[0], 0);
+        assert_int_equal(pos[n], pos[2 * n + 1]);            /* units of both operands */
+        assert_int_equal(pos[n], pos[2 * n + 3]);            /* and of the answer */
+    }
+    rig_release(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest test[] = {
+        cmocka_unit_test(laws_of_length), cmocka_unit_test(padding_changes_no_valid_output), cmocka_unit_test(padding_is_neither_trained_nor_scored),
+        cmocka_unit_test(padding_is_outside_the_loss), cmocka_unit_test(positions_of_the_task) };
+    return cmocka_run_group_tests(test, NULL, NULL);
+}
