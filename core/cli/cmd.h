@@ -53,6 +53,8 @@ int cmd_plan(const struct cmd *, int, char **);
 int cmd_results(const struct cmd *, int, char **);
 int cmd_status(const struct cmd *, int, char **);
 int cmd_retry(const struct cmd *, int, char **);
+int cmd_gc(const struct cmd *, int, char **);
+int cmd_fsck(const struct cmd *, int, char **);
 int cmd_doctor(const struct cmd *, int, char **);
 int cmd_query(const struct cmd *, int, char **);
 int cmd_list(const struct cmd *, int, char **);

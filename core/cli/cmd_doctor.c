@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <gnu/libc-version.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +22,7 @@
 #include "exp/env.h"
 #include "nn/gemm.h"
 #include "nn/kern.h"
+#include "run/sched.h"
 
 enum level { OK, WARN, FAIL };
 static const char *const level_name[] = { "ok", "warn", "fail" };
@@ -133,16 +133,10 @@ static double granted_cores(void)
     return quota / period;
 }
 
-static int usable_cores(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
-}
-
 static void check_cores(struct doctor *d)
 {
     char advice[96];
-    int cores = usable_cores();
+    int cores = sched_cores();
     double granted = granted_cores();
     snprintf(advice, sizeof advice, "`lab run --jobs %d` runs as many at once as the container grants", granted > 1 ? (int)granted : 1);
     if (granted > 0 && granted < cores - 0.5) say(d, WARN, "cores", advice, "%d, but this container is granted the time of %.1f", cores, granted);
@@ -161,7 +155,7 @@ static void check_memory(struct doctor *d)
     if (available_kb < 0) { say(d, WARN, "memory", "mount /proc", "not known: /proc/meminfo cannot be read"); return; }
     long long mb = available_kb / 1024;
     if (limit >= 0 && limit >> 20 < mb) mb = limit >> 20;
-    if (mb < (long long)RUN_MB * usable_cores()) say(d, WARN, "memory", "run fewer at once (--jobs), or end other programs", "%lld MB are free, for %d runs at once", mb, usable_cores());
+    if (mb < (long long)RUN_MB * sched_cores()) say(d, WARN, "memory", "run fewer at once (--jobs), or end other programs", "%lld MB are free, for %d runs at once", mb, sched_cores());
     else say(d, OK, "memory", NULL, "%lld MB are free", mb);
 }
 
@@ -174,7 +168,7 @@ static void check_limits(struct doctor *d)
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         struct rlimit limit;
         char advice[96];
-        rlim_t least = table[i].least ? table[i].least : 64 + 4 * (rlim_t)usable_cores();        /* two pipes and a log for each worker */
+        rlim_t least = table[i].least ? table[i].least : 64 + 4 * (rlim_t)sched_cores();        /* two pipes and a log for each worker */
         if (getrlimit(table[i].resource, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= least) continue;
         snprintf(advice, sizeof advice, "`ulimit %s unlimited` in this shell, or ask who set it", table[i].option);
         say(d, WARN, "limits", advice, "%s: at most %llu", table[i].name, (unsigned long long)limit.rlim_cur);

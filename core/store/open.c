@@ -257,6 +257,11 @@ int db_make_views(struct store *s, struct lab_err *err)
     return 0;
 }
 
+int db_make_tables(struct store *s, struct lab_err *err)
+{
+    return sqlite3_exec(s->db, SQL_SCHEMA, NULL, NULL, NULL) == SQLITE_OK ? db_make_views(s, err) : db_fail(s, err);
+}
+
 /* Several processes may come here at once: the first one in makes the tables, the others find them. */
 static int create(struct store *s, struct lab_err *err)
 {
@@ -265,8 +270,7 @@ static int create(struct store *s, struct lab_err *err)
     enum identity found = identify(s, &version, err);
     if (found == OURS) return store_commit(s, err);
     if (found != EMPTY) return -1;
-    if (sqlite3_exec(s->db, SQL_SCHEMA, NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
-    return db_make_views(s, err) == 0 && put_meta(s, err) == 0 ? store_commit(s, err) : -1;
+    return db_make_tables(s, err) == 0 && put_meta(s, err) == 0 ? store_commit(s, err) : -1;
 }
 
 /* SQLite does not wait for a lock when it changes the journal's mode, so we do. */
@@ -285,7 +289,9 @@ static int prepare_writer(struct store *s, enum identity found, int64_t version,
     if (found == EARLIER && db_migrate(s, db_steps, version, DB_SCHEMA, err) != 0) return -1;
     if (use_wal(s, err) != 0) return -1;
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
-    return db_mark_lost(s, 0, err);
+    int before = sqlite3_total_changes(s->db), rc = db_mark_lost(s, 0, err);
+    s->marked_lost = sqlite3_total_changes(s->db) - before;
+    return rc;
 }
 
 static int refuse_reading(struct store *s, enum identity found, int64_t version, struct lab_err *err)
