@@ -8,6 +8,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "answer/ranges.h"
 #include "answer/stats.h"
 #include "answer/table.h"
 #include "base/mem.h"
@@ -26,6 +27,7 @@ struct point { int panel, arm; int64_t length, n; double token, sequence; };
 
 struct answer {
     struct store *store;
+    const char *ini_sha256;          /* as asked for */
     char *name, *question;
     struct run *run;     size_t n_run, cap_run;
     struct arm *arm;     size_t n_arm, cap_arm;
@@ -174,7 +176,7 @@ static void answer_release(struct answer *a)
 static int answer_load(struct answer *a, struct store *store, const char *ini_sha256, struct lab_err *err)
 {
     struct sweep_row sweep = { .answer = a };
-    *a = (struct answer){ .store = store, .err = err };
+    *a = (struct answer){ .store = store, .ini_sha256 = ini_sha256, .err = err };
     if (query(a, sweep_sql, ini_sha256 ? ini_sha256 : "", keep_sweep, &sweep) != 0) return -1;
     if (!a->name) {
         lab_fail(err, "%s: %s", store_path(store), ini_sha256
@@ -519,6 +521,7 @@ static int write_screen(struct answer *a, struct str *out)
     str_printf(out, "%s%s%s\n", a->name, *a->question ? ": " : "", a->question);
     for (int panel = 0; panel < (int)a->n_panel; panel++)
         if (write_panel(a, panel, out) != 0) return -1;
+    if (ranges_write(a->store, a->ini_sha256, out, a->err) != 0) return -1;
     write_key(a, out);
     write_failures(a, out);
     write_next(a, out);

@@ -13,7 +13,7 @@ enum rng_stream {
     RNG_WEIGHTS = 0x100,             /* a = FNV-1a of the parameter's name */
     RNG_LENGTH,                      /* a = step: the length of a training batch (b = 0) or of its sequence b - 1 */
     RNG_DROPOUT,                     /* a = step, b = place in the model */
-    RNG_POSITIONS,                   /* a = step */
+    RNG_POSITIONS,                   /* a = step, b = sequence; in evaluation a = length, b = example */
     RNG_ENCODER,                     /* a = step, b = layer: lab_call.seed */
     RNG_CEILING                      /* a = multiset, b = length: order-blind ceiling */
 };

@@ -16,6 +16,7 @@ static const struct section { const char *name, *summary; const struct lab_optio
     { "train", "how it is trained", config_train_table, sizeof(struct train_options) },
     { "eval", "on what it is evaluated", config_eval_table, sizeof(struct eval_options) },
     { "limits", "what a run may use, and how often it is saved", config_limits_table, sizeof(struct limits_options) },
+    { "positions", "where position ids come from", config_positions_table, sizeof(struct positions_options) },
 };
 enum { N_SECTION = sizeof section / sizeof *section };
 

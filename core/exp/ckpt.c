@@ -268,3 +268,14 @@ int ckpt_load(const char *path, struct model *m, const char *key, struct ckpt_ma
     fclose(f);
     return rc;
 }
+
+void ckpt_remove(const char *base)
+{
+    char path[CKPT_PATH], temporary[CKPT_PATH + 8];
+    struct lab_err too_long;
+    for (int slot = 0; slot < CKPT_SLOTS && ckpt_path(path, base, slot, &too_long) == 0; slot++) {
+        snprintf(temporary, sizeof temporary, "%s.tmp", path);
+        unlink(path);
+        unlink(temporary);
+    }
+}

@@ -32,6 +32,8 @@ int ckpt_save(const char *path, const struct model *, const char *key, const str
 int ckpt_check(const char *path, const char *key, struct ckpt_mark *, struct lab_err *err);
 /* After the same check, and only then, fills the model's weights and moments. */
 int ckpt_load(const char *path, struct model *, const char *key, struct ckpt_mark *, struct lab_err *err);
+/* Removes all of a run's checkpoints, also half-written ones. */
+void ckpt_remove(const char *base);
 /* BASE.a or BASE.b; -1: too long. */
 enum { CKPT_PATH = 4096 };
 int ckpt_path(char path[CKPT_PATH], const char *base, int slot, struct lab_err *err);

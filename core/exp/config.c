@@ -37,7 +37,7 @@ const struct lab_option config_train_table[] = {
     LAB_REAL(struct train_options, weight_decay, "0", 0, 10, "AdamW's, on matrices; not on biases and norms"),
     LAB_REAL(struct train_options, clip, "0", 0, 1e9, "largest norm of the gradient; 0: no clipping"),
     LAB_INT(struct train_options, warmup, "0", 0, 100000000, "steps over which the learning rate rises"),
-    LAB_ENUM(struct train_options, schedule, "constant", "constant|cosine", "of the learning rate after the warm-up"),
+    LAB_ENUM(struct train_options, schedule, "constant", "constant|cosine|linear", "of the learning rate after the warm-up; the last two fall to 0"),
     LAB_INT(struct train_options, log_every, "10", 1, 100000000, "steps to a point of the loss curve (its mean over them)"),
     LAB_OPTIONS_END };
 const struct lab_option config_eval_table[] = {
@@ -132,9 +132,9 @@ static int set_plugin_option(const struct build *b, const struct conf_entry *e, 
 
 static int unknown_section(const struct build *b, const struct conf_entry *e)
 {
-    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", "limits", NULL };
+    static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", "positions", "limits", "paper", NULL };
     const char *near = str_nearest(e->section, known);
-    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, limits, encoder.NAME, task.NAME",
+    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, positions, limits, paper, encoder.NAME, task.NAME",
                      e->section, near ? ": did you mean [" : "", near ? near : "", near ? "]?" : "");
 }
 
@@ -148,6 +148,7 @@ static int place(const struct build *b, const struct conf_entry *e)
     if (!strcmp(e->section, "train")) return set(b, e, config_train_table, &b->c->train);
     if (!strcmp(e->section, "eval")) return set(b, e, config_eval_table, &b->c->eval);
     if (!strcmp(e->section, "limits")) return set(b, e, config_limits_table, &b->c->limits);
+    if (!strcmp(e->section, "positions")) return set(b, e, config_positions_table, &b->c->positions);
     for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) if (!strcmp(e->section, elsewhere[i])) return 0;
     return unknown_section(b, e);
 }
@@ -276,6 +277,7 @@ static int fill_dims(const struct build *b)
     for (int i = 0; i < c->eval.lengths.n; i++)
         if (measure_tapes(b, c->eval.lengths.v[i], c->eval.lengths.v[i], &c->dims.max_len) != 0) return -1;
     c->dims.max_pos = c->task_info.max_pos > c->dims.max_len ? c->task_info.max_pos : c->dims.max_len;
+    if (c->positions.source != POSITIONS_SEQUENTIAL && c->positions.max > c->dims.max_pos) c->dims.max_pos = c->positions.max;
     if ((int64_t)c->train.batch * c->dims.train_len > STEP_TOKENS)
         return conf_fail(blame(b, "train", "batch", "task"), b->err, "train.batch = %d sequences of %d tokens are more than a step takes "
                          "(the limit is %d tokens); lower train.batch or train.length", (int)c->train.batch, (int)c->dims.train_len, STEP_TOKENS);
@@ -292,6 +294,23 @@ static int judge_param(const struct build *b, int i, const struct lab_param *p, 
         if (p->dim[k] < 1) return lab_fail(why, "parameter %s has a dimension of %d", p->name, (int)p->dim[k]);
     if (p->init == LAB_INIT_CUSTOM && !b->c->encoder->param_init) return lab_fail(why, "parameter %s wants param_init, which is missing", p->name);
     for (int k = 0; k < i; k++) if (!strcmp(name[k], p->name)) return lab_fail(why, "two parameters are named %s", p->name);
+    return 0;
+}
+
+/* The source must have room for the longest sequence it is asked for, and a task that writes its own ids leaves it nothing to do. */
+static int check_positions(const struct build *b)
+{
+    const struct run_config *c = b->c;
+    const struct positions_options *o = &c->positions;
+    int longest = o->eval ? c->dims.max_len : c->dims.train_len;
+    if (o->source == POSITIONS_SEQUENTIAL) return 0;
+    if (c->task->flags & LAB_TASK_POSITIONS)
+        return conf_fail(blame(b, "positions", "source", "task"), b->err,
+                         "task %s gives its own position ids; leave positions.source at sequential", c->task->name);
+    if (o->max < longest)
+        return conf_fail(blame(b, "positions", "max", "task"), b->err,
+                         "positions.max = %d has no room for sequences of %d positions: set positions.max = %d or more%s", (int)o->max, longest,
+                         longest, longest > c->dims.train_len ? ", or positions.eval = no" : "");
     return 0;
 }
 
@@ -321,7 +340,7 @@ static int init_encoder(const struct build *b)
 {
     struct lab_err why;
     struct run_config *c = b->c;
-    if (fill_dims(b) != 0) return -1;
+    if (fill_dims(b) != 0 || check_positions(b) != 0) return -1;
     if (c->encoder->init && c->encoder->init(c->encoder_self, &c->dims, &why) != 0)
         return conf_fail(find(b, "run", "encoder"), b->err, "encoder %s: %s", c->encoder->name, why.msg);
     c->encoder_ready = 1;
@@ -373,6 +392,10 @@ static int identify(struct run_config *c, struct lab_err *err)
     str_add(&json, "},\"model\":");
     size_t model = json.len;
     options_json(&json, config_model_table, &c->model, NULL);
+    if (c->positions.source != POSITIONS_SEQUENTIAL) {               /* only then, so that older keys stay what they were */
+        str_add(&json, ",\"positions\":");
+        options_json(&json, config_positions_table, &c->positions, NULL);
+    }
     str_addn(&part, str_text(&json) + model, json.len - model);
     str_printf(&json, ",\"seed\":%lld,\"task\":", (long long)c->seed);
     size_t task = json.len;
@@ -392,6 +415,7 @@ static int identify(struct run_config *c, struct lab_err *err)
     section_settings(&settings, "train", config_train_table, &c->train);
     section_settings(&settings, "eval", config_eval_table, &c->eval);
     section_settings(&settings, "limits", config_limits_table, &c->limits);
+    section_settings(&settings, "positions", config_positions_table, &c->positions);
     snprintf(section, sizeof section, "encoder.%.63s", c->encoder->name);
     section_settings(&settings, section, c->encoder->options, c->encoder_self);
     snprintf(section, sizeof section, "task.%.63s", c->task->name);
@@ -411,7 +435,7 @@ int config_build(struct run_config *c, const struct conf_entry *entry, size_t n,
     *c = (struct run_config){ .seed = 0 };
     if (option_defaults(config_model_table, &c->model, NULL, err) != 0 || option_defaults(config_train_table, &c->train, NULL, err) != 0 ||
         option_defaults(config_eval_table, &c->eval, NULL, err) != 0 || option_defaults(config_limits_table, &c->limits, NULL, err) != 0 ||
-        choose_both(&b) != 0 || set_seed(&b) != 0) goto fail;
+        option_defaults(config_positions_table, &c->positions, NULL, err) != 0 || choose_both(&b) != 0 || set_seed(&b) != 0) goto fail;
     for (size_t i = 0; i < n; i++) if (place(&b, &entry[i]) != 0) goto fail;
     if (check_given(&b, c->encoder->options, "encoder", c->encoder->name) != 0 || check_given(&b, c->task->options, "task", c->task->name) != 0 ||
         init_task(&b) != 0 || check_lengths(&b) != 0 || check_model(&b) != 0 || init_encoder(&b) != 0 || identify(c, err) != 0) goto fail;

@@ -1,14 +1,15 @@
 /* config -- the complete, typed configuration of one run, and its identity.
  *
  * run_key is the SHA-256 of the canonical JSON: every effective option of the model,
- * the training, the task (with its version) and the encoder, sorted, floats in their
- * shortest exact spelling.  [eval], [limits] and [experiment] are not in it: they do not
- * change what is trained.
+ * the training, the task (with its version), the encoder and the positions (unless they are
+ * sequential), sorted, floats in their shortest exact spelling.  [eval], [limits] and
+ * [experiment] are not in it: they do not change what is trained.
  */
 #ifndef LAB_EXP_CONFIG_H
 #define LAB_EXP_CONFIG_H
 #include "abi/lab_task.h"
 #include "exp/conf.h"
+#include "exp/positions.h"
 #include "host/option.h"
 #include "host/plugin.h"
 #include "nn/model.h"
@@ -24,7 +25,7 @@ struct train_options {
     int32_t grow_every;
     int32_t steps, batch;
     double  lr, beta1, beta2, eps, weight_decay, clip;
-    int32_t warmup, schedule;        /* OPTIM_CONSTANT, OPTIM_COSINE */
+    int32_t warmup, schedule;        /* OPTIM_CONSTANT, OPTIM_COSINE, OPTIM_LINEAR */
     int32_t log_every;               /* steps a point of the loss curve averages over; not in run_key */
 };
 struct eval_options {                /* none of it is in run_key */
@@ -44,6 +45,7 @@ struct run_config {
     struct model_options  model;
     struct train_options  train;
     struct eval_options   eval;
+    struct positions_options positions;
     struct limits_options limits;
     int64_t seed;                    /* 0 .. 2^31-1 */
     const struct lab_encoder *encoder; void *encoder_self; int encoder_ready;  /* ready: init done, fini owed */
@@ -58,10 +60,10 @@ struct run_config {
     char *settings;                  /* the run as text, "[section]\nkey = value\n": config_build gives the same run back */
 };
 
-/* The tables of the host's sections, for `lab info` and for --help. */
+/* The tables of the host's sections, for `lab info` and for --help; that of [positions] stands in positions.h. */
 extern const struct lab_option config_model_table[], config_train_table[], config_eval_table[], config_limits_table[];
 
-/* One run from its entries: sections run (encoder, task, seed), model, train, eval, limits, encoder.NAME, task.NAME.
+/* One run from its entries: sections run (encoder, task, seed), model, train, eval, positions, limits, encoder.NAME, task.NAME.
  * Sections of encoders and tasks that this run does not use are checked and otherwise ignored.
  * Validates everything and calls both init functions.  On failure nothing is left to free. */
 int  config_build(struct run_config *, const struct conf_entry *entry, size_t n, const struct registry *, struct lab_err *err);

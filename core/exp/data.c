@@ -28,6 +28,26 @@ static int check_ids(const struct data *d, const int32_t *id, int n, int lo, int
     return 0;
 }
 
+/* The ids of a batch of width T from the run's source, each row by its own length, and 0 where it is padded; returns the stride
+ * of the rows.  Rows of equal length in a batch of one draw have equal ids. */
+static int lay_positions(struct data *d, uint64_t seed, int split, int64_t first, int count, int T, int mixed)
+{
+    static const struct positions_options sequential = { .source = POSITIONS_SEQUENTIAL };
+    int training = split == LAB_TRAIN;
+    const struct positions_options *o = training || d->config->positions.eval ? &d->config->positions : &sequential;
+    int own = positions_own(o, training), rows = own || (mixed && o->source != POSITIONS_SEQUENTIAL) ? count : 1;
+    uint32_t step = (uint32_t)(first / d->config->train.batch);
+    for (int i = 0; i < rows; i++) {
+        int tape = rows > 1 ? config_tape(d->config, d->length[i]) : T;
+        struct lab_rng r = training ? rng_stream(seed, RNG_POSITIONS, step, (uint32_t)(own ? i : 0))
+                                    : rng_stream(seed, RNG_POSITIONS, (uint32_t)d->length[i], (uint32_t)(first + i));
+        int32_t *row = d->pos + (size_t)i * T;
+        positions_fill(o, &r, tape, row);
+        for (int t = tape; t < T; t++) row[t] = 0;
+    }
+    return rows > 1 ? T : 0;
+}
+
 /* Row i of a batch of width T: example n at d->length[i], then padding. */
 static int fill_row(struct data *d, uint64_t seed, int split, int64_t n, int i, int T, struct lab_err *err)
 {
@@ -54,6 +74,11 @@ static int fill_row(struct data *d, uint64_t seed, int split, int64_t n, int i, 
     return 0;
 }
 
+static int no_room(const struct data *d, int count, int T, struct lab_err *err)
+{
+    return lab_fail(err, "%d examples of %d tokens need %lld, room is for %d", count, T, (long long)count * T, (int)d->capacity);
+}
+
 /* A batch of examples first .. first+count-1 at the lengths in d->length. */
 static int fill(struct data *d, uint64_t seed, int split, int64_t first, int count, struct lab_err *err)
 {
@@ -64,12 +89,11 @@ static int fill(struct data *d, uint64_t seed, int split, int64_t first, int cou
         if (tape > T) T = tape;
         if (tape < shortest) shortest = tape;
     }
-    if ((int64_t)count * T > d->capacity)
-        return lab_fail(err, "%d examples of %d tokens need %lld, room is for %d", count, T, (long long)count * T, (int)d->capacity);
-    for (int t = 0; t < T; t++) d->pos[t] = t;
+    if ((int64_t)count * T > d->capacity) return no_room(d, count, T, err);
+    int stride = own_positions ? T : lay_positions(d, seed, split, first, count, T, shortest < T);
     for (int i = 0; i < count; i++) if (fill_row(d, seed, split, first + i, i, T, err) != 0) return -1;
     d->batch = (struct model_batch){ .B = count, .T = T, .token = d->token, .target = d->target, .weight = d->weight, .pos = d->pos,
-                                     .pos_stride = own_positions ? T : 0, .key_ok = shortest < T ? d->key_ok : NULL };
+                                     .pos_stride = stride, .key_ok = shortest < T ? d->key_ok : NULL };
     return 0;
 }
 
@@ -110,6 +134,8 @@ int data_train(struct data *d, int64_t step, struct lab_err *err)
 
 int data_eval(struct data *d, int split, int length, int64_t first, int count, struct hash *hash, struct lab_err *err)
 {
+    int tape = config_tape(d->config, length);
+    if ((int64_t)count * tape > d->capacity) return no_room(d, count, tape, err);
     for (int i = 0; i < count; i++) d->length[i] = length;
     if (fill(d, (uint64_t)d->config->eval.seed, split, first, count, err) != 0) return -1;
     size_t T = (size_t)d->batch.T;

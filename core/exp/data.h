@@ -1,5 +1,6 @@
 /* data -- batches: examples of the task, laid out as the model reads them.
  *
+ * Positions come from the run's source (positions.h), or from a task that writes its own.
  * Example n of a split depends on (task options, seed, split, n, length) alone; training step s
  * takes examples s*batch .. s*batch + batch-1 of the run's seed.  Shorter sequences of a batch are
  * padded: no key, no target, so that neither attention nor loss nor score sees the padding.
@@ -13,7 +14,7 @@
 struct data {
     const struct run_config *config;
     struct model_batch batch;        /* of the last data_ call; points into the arrays below */
-    int32_t *token, *target, *pos;   /* [tokens]; pos: one row shared by all, unless the task writes positions */
+    int32_t *token, *target, *pos;   /* [tokens]; pos: one row shared by all, or one for each sequence */
     int32_t *length, *slice, *prompt;    /* [B] */
     float *weight;                   /* [tokens] */
     uint8_t *counted, *key_ok;       /* [tokens]; 0: not in any accuracy; 0: padding up to the longest sequence */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/mem.h"
 #include "base/str.h"
+#include "exp/paper.h"
 #include "exp/trial.h"
 
 enum { MAX_AXES = 64, MAX_COMBINATIONS = 100000,
@@ -96,11 +97,12 @@ static int read_values(struct plan *p, struct axis *a, int whole_number)
 /* The option row behind section.key; NULL with a message. */
 static const struct lab_option *row_of(struct plan *p, const struct axis *a)
 {
-    const struct { const char *section; const struct lab_option *table; } own[] = { { "model", config_model_table }, { "train", config_train_table } };
+    const struct { const char *section; const struct lab_option *table; } own[] = {
+        { "model", config_model_table }, { "train", config_train_table }, { "positions", config_positions_table } };
     const struct lab_option *table = NULL;
     struct lab_err why;
     int encoder = !strncmp(a->section, "encoder.", 8), task = !strncmp(a->section, "task.", 5);
-    for (size_t i = 0; i < 2; i++) if (!strcmp(a->section, own[i].section)) table = own[i].table;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) if (!strcmp(a->section, own[i].section)) table = own[i].table;
     if (encoder || task) {
         const struct plugin_entry *e = registry_find(p->registry, encoder ? PLUGIN_ENCODER : PLUGIN_TASK, strchr(a->section, '.') + 1, &why);
         if (!e) return conf_fail(a->from, p->err, "axis %s: %s", a->from->key, why.msg), NULL;
@@ -110,7 +112,7 @@ static const struct lab_option *row_of(struct plan *p, const struct axis *a)
     if (row && strcmp(a->key, "log_every")) return row;
     const char *near = option_nearest(table, a->key);
     if (near && !row) conf_fail(a->from, p->err, "unknown axis '%.60s': did you mean '%s.%s'?", a->from->key, a->section, near);
-    else conf_fail(a->from, p->err, "'%.60s' is not an axis; an axis is encoder, task, seed, or a key of model, train, encoder.NAME or task.NAME",
+    else conf_fail(a->from, p->err, "'%.60s' is not an axis; an axis is encoder, task, seed, or a key of model, train, positions, encoder.NAME or task.NAME",
                    a->from->key);
     return NULL;
 }
@@ -274,7 +276,8 @@ static int combine(struct sweep *s, const struct plan *p)
     struct conf_entry *entry = mem_alloc((p->conf->n + MAX_AXES) * sizeof *entry, p->err);
     if (!entry || seen_init(&seen, total, offsetof(struct run_config, key), p->err) != 0) goto out;
     for (size_t i = 0; i < p->conf->n; i++)
-        if (strcmp(p->conf->entry[i].section, "sweep") && strcmp(p->conf->entry[i].section, "experiment")) entry[n++] = p->conf->entry[i];
+        if (strcmp(p->conf->entry[i].section, "sweep") && strcmp(p->conf->entry[i].section, "experiment") &&
+            strcmp(p->conf->entry[i].section, "paper")) entry[n++] = p->conf->entry[i];
     for (size_t k = 0; k < total; k++) {
         for (int i = 0; i < p->n_axis; i++) {
             const struct axis *a = &p->axis[i];
@@ -314,7 +317,10 @@ int sweep_build(struct sweep *s, const struct conf *conf, const struct registry 
     *s = (struct sweep){ .conf = conf };
     if (!p) return -1;
     *p = (struct plan){ .sweep = s, .conf = conf, .registry = registry, .err = err };
-    int rc = read_experiment(s, conf, err) == 0 && read_axes(p) == 0 && combine(s, p) == 0 ? try_tasks(s, err) : -1;
+    struct paper paper = { 0 };
+    int rc = read_experiment(s, conf, err) == 0 && read_axes(p) == 0 && paper_read(&paper, conf, err) == 0 && combine(s, p) == 0 &&
+             paper_check(&paper, s, err) == 0 ? try_tasks(s, err) : -1;
+    paper_free(&paper);
     free_axes(p);
     free(p);
     if (rc != 0) sweep_free(s);

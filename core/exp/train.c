@@ -71,7 +71,7 @@ static int evaluate(struct session *s, int split, int64_t sequences, int64_t ste
         int rc = eval_run(&s->model, &s->data, &q, s->job->sink, s->at.result, stop, s->err);
         if (rc != 0) return rc;
         q.sequences = s->config->eval.free_sequences < sequences ? s->config->eval.free_sequences : sequences;
-        q.free_running = 1;
+        q.free_running = 1, q.by_position = 0;
         if (split != LAB_TEST || q.sequences == 0 || !config_continues(s->config)) continue;
         rc = eval_run(&s->model, &s->data, &q, s->job->sink, s->at.result, stop, s->err);
         if (rc != 0) return rc;

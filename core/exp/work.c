@@ -107,7 +107,7 @@ static int read_job(struct str *text, int fd, struct lab_err *err)
     }
 }
 
-/* ---- records on their way out: gathered, sent ten times a second ---- */
+/* ---- records on their way out: gathered, sent ten times a second and at each checkpoint ---- */
 
 struct outlet {
     int fd, broken;                  /* broken: nobody reads any more */
@@ -135,7 +135,8 @@ static int emit(void *ctx, const struct record *r)
     if (out->broken) return -1;
     out->n += record_encode(r, out->bytes + out->n);
     int room = out->n + RECORD_FRAME_MAX <= sizeof out->bytes;
-    return room && clock_ns() - out->flushed_ns < FLUSH_NS ? 0 : flush(out);
+    int waits = r->type != RECORD_CHECKPOINT && clock_ns() - out->flushed_ns < FLUSH_NS;
+    return room && waits ? 0 : flush(out);
 }
 
 /* ---- the process ---- */

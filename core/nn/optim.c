@@ -7,8 +7,9 @@ double optim_lr(const struct optim_options *o, int64_t step)
 {
     double lr = o->lr;
     if (step < o->warmup) return lr * (double)(step + 1) / o->warmup;
-    if (o->schedule == OPTIM_COSINE && o->steps > o->warmup)
-        lr *= 0.5 * (1 + cos(M_PI * (double)(step - o->warmup) / (o->steps - o->warmup)));
+    double done = o->steps > o->warmup ? (double)(step - o->warmup) / (o->steps - o->warmup) : 0;
+    if (o->schedule == OPTIM_COSINE) lr *= 0.5 * (1 + cos(M_PI * done));
+    if (o->schedule == OPTIM_LINEAR) lr *= 1 - done;
     return lr;
 }
 

@@ -3,12 +3,12 @@
 #define LAB_NN_OPTIM_H
 #include "nn/model.h"
 
-enum { OPTIM_CONSTANT, OPTIM_COSINE };
+enum { OPTIM_CONSTANT, OPTIM_COSINE, OPTIM_LINEAR };
 struct optim_options {
     double lr, beta1, beta2, eps, weight_decay;
     double clip;                     /* largest global norm of the gradient; 0 = no clipping */
     int32_t warmup;                  /* steps of linear warm-up */
-    int32_t schedule, steps;         /* constant, or cosine to 0 over `steps` */
+    int32_t schedule, steps;         /* constant, or down to 0 over `steps`: along a cosine or a line */
 };
 /* Learning rate of step 0, 1, ... */
 double optim_lr(const struct optim_options *, int64_t step);

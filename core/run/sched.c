@@ -2,7 +2,8 @@
  *
  * One loop: start what is missing while there is room, wait for anything to happen, take
  * what the workers sent, commit.  Records are gathered in memory and entered about every
- * second in one short transaction, so that other programs get at the database in between.
+ * second in one short transaction, so that other programs get at the database in between;
+ * at once when a checkpoint was saved, which is of use only with all that was told before.
  * Each run is looked up again just before it starts: another `lab run` may have done it.
  * What another one is doing now goes to the end of the queue, until it is done or given up.
  */
@@ -43,6 +44,7 @@ struct desk {                        /* a worker and what it has told so far */
     int resume; int64_t from_step;   /* the checkpoint to go on from; -1 = none */
     struct record *record; size_t n, cap;            /* not in the database yet */
     int started, done, stopped, failed;              /* which of these records arrived; failed: reason is set */
+    int saved;                       /* a checkpoint is among the records */
     char reason[512], result[HASH_HEX];
     char note[512];                  /* on checkpoints that were damaged or could not be saved; for the attempt's reason */
     int64_t active_ns, begun_ns, step, beat_step;    /* beat_step: the step that the database knows */
@@ -210,6 +212,7 @@ static void clear_desk(struct desk *d, enum work_kind kind, size_t run, const ch
 {
     d->kind = kind, d->run = run, d->key = key, d->attempt_id = 0, d->n = 0;
     d->started = d->done = d->stopped = d->failed = d->timed_out = 0;
+    d->saved = 0;
     d->reason[0] = d->result[0] = d->note[0] = d->attempt[0] = '\0';
     d->resume = -1, d->from_step = 0;
     d->active_ns = d->step = d->beat_step = 0, d->begun_ns = clock_ns();
@@ -251,49 +254,41 @@ static void add_note(struct desk *d, const char *fmt, ...)
     va_end(ap);
 }
 
-/* Slot's file of a run; "" if there is no memory, or no room, for its name. */
-static void slot_path(const struct sched *s, const char *key, int slot, char path[CKPT_PATH])
-{
-    struct str base = { 0 };
-    struct lab_err ignored;
-    path_beside(&base, s->store, "checkpoints", key, "");
-    if (base.failed || ckpt_path(path, base.text, slot, &ignored) != 0) path[0] = '\0';
-    str_free(&base);
-}
-
 /* The newest checkpoint that is sound and of which all that was told before is in the database. */
 static int choose_checkpoint(struct sched *s, struct desk *d, int64_t env_id, const char *name, struct lab_err *err)
 {
     struct ckpt_mark mark, best = { .step = 0 };
-    int64_t ahead = 0;
-    for (int slot = 0; slot < CKPT_SLOTS; slot++) {
+    struct str base = { 0 };
+    int rc = 0, unusable = 0;
+    path_beside(&base, s->store, "checkpoints", d->key, "");
+    for (int slot = 0; slot < CKPT_SLOTS && rc == 0 && !base.failed; slot++) {
         char path[CKPT_PATH];
         struct lab_err why;
-        int usable = 0;
-        slot_path(s, d->key, slot, path);
-        int rc = ckpt_check(path, d->key, &mark, &why);
-        if (rc < 0) {
+        int usable = 0, found = ckpt_path(path, base.text, slot, &why) == 0 ? ckpt_check(path, d->key, &mark, &why) : -1;
+        if (found < 0) {
             progress_note(&s->progress, "%s: %s", name, why.msg);
             add_note(d, "%s", why.msg);
         }
-        if (rc != 0) continue;
-        if (store_is_saved(s->store, s->run_id[d->run], env_id, mark.attempt, mark.step, &usable, err) != 0) return -1;
-        if (!usable && mark.step > ahead) ahead = mark.step;
+        if (found != 0) continue;
+        rc = store_is_saved(s->store, s->run_id[d->run], env_id, mark.attempt, mark.step, &usable, err);
+        unusable += !usable;
         if (usable && mark.step > best.step) best = mark, d->resume = slot;
     }
-    if (d->resume < 0 && ahead)
-        progress_note(&s->progress, "%s starts anew: its checkpoint is of another lab, plugin, machine or database, or ran ahead of this one", name);
+    str_free(&base);
+    if (rc != 0 || d->resume < 0) {
+        if (unusable) progress_note(&s->progress, "%s starts anew: its checkpoint is of another lab, plugin, machine or database, or ran ahead of this one", name);
+        return rc;
+    }
     d->from_step = d->step = d->beat_step = best.step;
-    return d->resume < 0 ? 0 : store_attempt_continue(s->store, d->attempt_id, best.attempt, best.step, err);
+    return store_attempt_continue(s->store, d->attempt_id, best.attempt, best.step, err);
 }
 
 static void remove_checkpoints(const struct sched *s, const char *key)
 {
-    for (int slot = 0; slot < CKPT_SLOTS; slot++) {
-        char path[CKPT_PATH];
-        slot_path(s, key, slot, path);
-        unlink(path);
-    }
+    struct str base = { 0 };
+    path_beside(&base, s->store, "checkpoints", key, "");
+    if (!base.failed) ckpt_remove(base.text);
+    str_free(&base);
 }
 
 /* ---- claiming ---- */
@@ -461,6 +456,7 @@ static int take(void *ctx, const struct record *r, struct lab_err *err)
         d->active_ns = r->active_ns;
         return d->done = 1, 0;
     }
+    if (r->type == RECORD_CHECKPOINT) d->saved = 1;
     if (!is_plausible(d, r)) return lab_fail(err, "the worker sent a result that cannot be (record type %d)", (int)r->type);
     if (mem_grow(&d->record, &d->cap, d->n + 1, sizeof *d->record, err) != 0) return -1;
     d->record[d->n++] = *r;
@@ -488,7 +484,7 @@ static int enter_records(struct sched *s, struct desk *d, struct lab_err *err)
                                            : store_put_record(s->store, d->attempt_id, r, err);
         if (rc != 0) return -1;
     }
-    d->n = 0;
+    d->n = 0, d->saved = 0;
     return 0;
 }
 
@@ -505,12 +501,13 @@ static int beat(struct sched *s, struct desk *d, struct lab_err *err)
 
 static int commit_if_time(struct sched *s, struct lab_err *err)
 {
-    size_t due = 0, silent = 0;
+    size_t due = 0, silent = 0, saved = 0;
     for (int i = 0; i < s->n_desk; i++) {
         if (is_due(&s->desk[i])) due += s->desk[i].n;
         silent += is_silent(&s->desk[i]);
+        saved += s->desk[i].busy && s->desk[i].saved;
     }
-    if (!(due + silent) || (due < COMMIT_RECORDS && clock_ns() - s->committed_ns < SECOND_NS)) return 0;
+    if (!(due + silent) || (!saved && due < COMMIT_RECORDS && clock_ns() - s->committed_ns < SECOND_NS)) return 0;
     s->committed_ns = clock_ns();
     if (store_begin(s->store, err) != 0) return -1;
     for (int i = 0; i < s->n_desk; i++) {

@@ -26,7 +26,7 @@ enum { APPLICATION_ID = 0x4C414231,  /* 'LAB1' */
        WRITER_PATIENCE_MS = 60000, READER_PATIENCE_MS = 10000 };
 
 static const char *const view[] = { SQL_VIEWS_RUNS, SQL_VIEWS_RESULTS, SQL_VIEWS_CURVES, SQL_VIEWS_BY_LENGTH, SQL_VIEWS_BY_POSITION,
-                                    SQL_VIEWS_BY_SLICE, SQL_VIEWS_DIVERGED, SQL_VIEWS_FAILURES };
+                                    SQL_VIEWS_BY_SLICE, SQL_VIEWS_FREE_RUNNING, SQL_VIEWS_DIVERGED, SQL_VIEWS_FAILURES };
 
 int db_fail(struct store *s, struct lab_err *err)
 {

@@ -9,7 +9,7 @@ db=whole.db; lab run long.ini --db whole.db >out 2>err
 same "an undisturbed run" $? 0
 undisturbed=$(answer)
 
-for signal in TERM INT HUP; do
+for signal in TERM INT HUP USR1; do
     db=$signal.db; lab run long.ini --db $db --jobs 2 >out 2>err & lab=$!
     wait_for 20 curve_begun
     pids=$(workers $lab) began=$SECONDS
@@ -52,6 +52,30 @@ wait_for 20 curve_begun
 kill -HUP $lab
 wait $lab
 same "under nohup a hang-up changes nothing" $? 0
+
+# A scheduler's early warning, twice, is not an order to drop everything.
+db=warned.db; lab run long.ini --db $db --jobs 2 >out 2>err & lab=$!
+wait_for 20 curve_begun
+kill -USR1 $lab; kill -USR1 $lab
+wait $lab
+same "a warning that comes twice" $? 75
+
+# Ctrl-Z reaches the supervisor alone: its workers, in groups of their own, must sleep and wake with it.
+state() { for pid; do sed -n 's/^State:.\(.\).*/\1/p' "/proc/$pid/status" 2>/dev/null; done | sort -u | tr -d '\n'; }
+is_state() { local want=$1; shift; [ "$(state "$@")" = "$want" ]; }
+awake() { case $(state "$@") in *T*) return 1 ;; esac; }
+db=paused.db; lab run long.ini --db $db --jobs 2 --set limits.time=30 >out 2>err & lab=$!
+wait_for 20 curve_begun
+pids=$(workers $lab)
+kill -TSTP $lab
+check "stopped: the supervisor and its workers sleep" wait_for 5 is_state T $lab $pids
+before=$(ask 'SELECT count(*) FROM metric'); sleep 1.5
+same "stopped: nothing is done" "$(ask 'SELECT count(*) FROM metric')" "$before"
+kill -CONT $lab
+check "continued: all are awake" wait_for 5 awake $lab $pids
+wait $lab
+same "continued: it finishes" $? 0
+same "continued: with the same rows" "$(answer)" "$undisturbed"
 
 db=pipe.db; lab run long.ini --db pipe.db 2>&1 | true
 check "a reader that goes away stops nothing" [ "$(ask "SELECT count(*) FROM runs WHERE state = 'done'")" = 4 ]

@@ -3,10 +3,10 @@
 . "$(dirname "$0")/lib.sh"
 ulimit -c unlimited
 
-# fails NAME REASON
+# fails NAME REASON [FILE]: FILE holds more sections of the experiment
 fails() {
     db=$1.db
-    experiment 60 "$1, none" 0..1 >"$1.ini"
+    { experiment 60 "$1, none" 0..1; [ -z "${3:-}" ] || cat "$3"; } >"$1.ini"
     lab run "$1.ini" --plugin "$BUILD/tests/plugins/$1.so" --db "$db" >out 2>err
     same "$1: some runs failed" $? 1
     same "$1: the others are done" "$(ask "SELECT group_concat(state) FROM runs WHERE encoder = 'none'")" "done,done"
@@ -19,6 +19,11 @@ fails bad_crash 'killed by signal 11 (Segmentation fault)'
 fails bad_nan 'loss is nan at step 20'
 fails bad_exit 'exited with status 0 without a result'
 same "no core file is left" "$(find . -name 'core*')" ""
+printf '[limits]\nmemory = 400\n' >limits
+fails bad_memory 'killed by signal * (*); out of memory? it held * MB, limits.memory is 400 MB' limits
+printf '[limits]\ntime = 2\n' >limits
+fails bad_hang 'took longer than limits.time = 2 s, and did not stop when asked to' limits
+same "bad_hang: its state" "$(ask "SELECT DISTINCT state FROM runs WHERE encoder = 'bad_hang'")" timeout
 
 experiment 60 'bad_chatty, none' 0 >chatty.ini
 db=chatty.db; lab run chatty.ini --plugin "$BUILD/tests/plugins/bad_chatty.so" --db chatty.db --jobs 2 >out 2>err

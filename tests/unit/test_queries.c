@@ -20,6 +20,7 @@ enum { N_SET = sizeof set / sizeof *set };
 static void make_run(struct store *s, int64_t sweep, const struct made *m)
 {
     struct record position = { .type = RECORD_EVAL_POSITION, .split = "test", .length = 16, .step = 2000, .n_tok = 10 };
+    struct record slice = { .type = RECORD_EVAL_SLICE, .split = "test", .length = 16, .step = 2000, .n = 5, .n_exact = 1, .n_tok = 40 };
     struct record untrained = { .type = RECORD_UNTRAINED, .name = "table", .position = 8, .n = 8, .length = 16 };
     int64_t run = add_run(s, m->number, m->encoder, "shift", m->seed, m->more), attempt = begin_attempt(s, run);
     OK(store_put_cell(s, sweep, m->number, run, *m->more ? "encoder.rope.base=500" : "", &err));
@@ -34,6 +35,11 @@ static void make_run(struct store *s, int64_t sweep, const struct made *m)
         OK(store_put_record(s, attempt, &position, &err));
     }
     OK(store_put_record(s, attempt, &untrained, &err));
+    put_eval(s, attempt, "free", 16, 2000, 4, 2, 32, 2.0);
+    for (slice.position = 2; slice.position < 4; slice.position++) {
+        slice.n_tok_ok = slice.position * 10 + m->seed;
+        OK(store_put_record(s, attempt, &slice, &err));
+    }
     end_attempt(s, attempt, m->status, *m->status == 'd' ? NULL : "loss is nan at step 2000");
 }
 
@@ -157,6 +163,18 @@ static void curves_hold_training_and_evaluations(void **state)
     store_close(s);
 }
 
+static void slices_and_free_running(void **state)
+{
+    (void)state;
+    struct store *s = open_set();
+    expect(s, "SELECT slice, n, seeds, token_accuracy_mean, sequence_accuracy_mean FROM by_slice WHERE encoder = 'rope' AND label = '' AND split = 'test'",
+           "2|5|3|0.525|0.2\n3|5|3|0.775|0.2\n");
+    expect(s, "SELECT seed, length, n, n_exact, token_accuracy, sequence_accuracy FROM free_running WHERE encoder = 'none'",
+           "0|16|4|2|0.5|0.5\n1|16|4|2|0.5|0.5\n2|16|4|2|0.5|0.5\n");
+    expect(s, "SELECT count(*) FROM results WHERE split <> 'test'", "0\n");
+    store_close(s);
+}
+
 static void by_position_and_runs_and_failures(void **state)
 {
     (void)state;
@@ -253,6 +271,8 @@ static void saved_queries_run_here_and_in_the_sqlite3_program(void **state)
         { "final_table.sql", 9 },        /* every run, done or not */
         { "never_trained.sql", 7 }, { "failures.sql", 1 },
         { "by_position.sql", 6 },        /* 3 arms x 2 positions */
+        { "by_slice.sql", 6 },           /* 3 arms x 2 slices */
+        { "free_running.sql", 3 },       /* 3 arms x 1 length */
         { "run_times.sql", 3 } };
     enum { N = sizeof want / sizeof *want };
     struct store *s = open_set();
@@ -462,7 +482,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(results_hold_final_test_evaluations_of_done_runs), TEST(by_length_pools_seeds_of_one_arm), TEST(by_length_never_pools_different_data),
-        TEST(curves_hold_training_and_evaluations), TEST(by_position_and_runs_and_failures), TEST(order_of_work_does_not_show),
+        TEST(curves_hold_training_and_evaluations), TEST(by_position_and_runs_and_failures), TEST(slices_and_free_running), TEST(order_of_work_does_not_show),
         TEST(views_use_their_indexes), TEST(saved_queries_run_here_and_in_the_sqlite3_program), TEST(every_column_is_described), TEST(values_keep_their_types),
         TEST(a_reader_of_rows_may_stop), TEST(only_one_statement_that_reads), TEST(a_long_query_is_stopped),
         TEST(damage_found_later_is_the_database_s_fault) };

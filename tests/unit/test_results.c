@@ -324,6 +324,56 @@ static void the_last_sweep_is_the_default(void **state)
     lacks(output(results_print, "first"), "t5");
 }
 
+/* ---- ranges, and papers ---- */
+
+static const char paper_ini[] =
+    "[paper]\nsource = Somebody 2024, table 1\nrope.8 = 0.9, 0.05\nt5.8-12 = 0.5, 0.05\nshift.none.12 = 0.9, 0.1\nlearned.8 = 1, 0\n"
+    "order.8-12 = rope > t5 > none\norder.8 = rope > none > t5\norder.12 = none > rope\n";
+
+/* Ranges: rope .9 and .7 over seeds at 8, so .8 (best .9); t5 (.5 + .4)/2 and (.6 + .5)/2, so .5; none .3 at 12. */
+static void papers_are_compared(void **state)
+{
+    (void)state;
+    begin_sweep(paper_ini);
+    done((struct spec){ .encoder = "rope", .seed = 0 }, 900, 290);
+    done((struct spec){ .encoder = "rope", .seed = 1 }, 700, 290);
+    done((struct spec){ .encoder = "t5", .seed = 0 }, 500, 400);
+    done((struct spec){ .encoder = "t5", .seed = 1 }, 600, 500);
+    done((struct spec){ .encoder = "none", .seed = 0 }, 540, 300);
+    const char *text = output(results_print, paper_ini);
+    contains(text, "against Somebody 2024, table 1: token accuracy, mean over the lengths, verdict on the mean of the seeds\n");
+    contains(text, "shift  rope     8        0.900\u00b10.050  0.800\u00b11.271  0.800   0.900  2      NEAR\n");
+    contains(text, "shift  t5       8-12     0.500\u00b10.050  0.500\u00b10.635  0.500   0.550  2      PASS\n");
+    contains(text, "shift  none     12       0.900\u00b10.100  0.300        0.300   0.300  1      DIFFERENT\n");
+    contains(text, "-      learned  8        1.000\u00b10.000  -            -       -      -      not done\n");
+    contains(text, "order over 8-12, paper: rope > t5 > none; here: 0.545, 0.500, 0.420: PASS\n");
+    contains(text, "order over 8, paper: rope > none > t5; here: 0.800, 0.540, 0.550: NEAR\n");
+    contains(text, "order over 12, paper: none > rope; here: 0.300, 0.290: PASS\n");
+    assert_null(strstr(text, "mean over the lengths past training"));
+}
+
+static void the_best_seed_where_the_paper_takes_it(void **state)
+{
+    static const char ini[] = "[paper]\nsource = x\nseeds = max\nmetric = sequence\nrope.8 = 0.09, 0.001\n";
+    (void)state;
+    begin_sweep(ini);
+    done((struct spec){ .encoder = "rope", .seed = 0 }, 90, 0);          /* 9 of 100 sequences */
+    done((struct spec){ .encoder = "rope", .seed = 1 }, 10, 0);
+    contains(output(results_print, ini), "0.090\u00b10.001  0.050\u00b10.508  0.050   0.090  2      PASS\n");
+}
+
+static void many_lengths_past_training_have_a_mean(void **state)
+{
+    (void)state;
+    begin_sweep("a");
+    int64_t id = attempt(plan((struct spec){ .encoder = "rope", .seed = 0 }));
+    eval(id, 8, 1000, 100);
+    for (int i = 0; i < 8; i++) eval(id, 9 + i, 100 * i, 0);
+    end(id, "done", NULL);
+    contains(output(results_print, "a"), "token accuracy, mean over the lengths past training\n");
+    contains(output(results_print, "a"), "shift  rope     9-16     0.350  0.350   0.350  1\n");
+}
+
 int main(void)
 {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
@@ -333,7 +383,8 @@ int main(void)
         TEST(a_causal_model_has_no_ceiling), TEST(axes_become_arms_and_training_lengths_tables),
         TEST(tiny_intervals_are_not_shown_as_zero), TEST(json_holds_the_same_numbers), TEST(json_lengths_are_whole_numbers),
         TEST(a_sweep_with_nothing_done),
-        TEST(unknown_files_are_refused), TEST(the_last_sweep_is_the_default),
+        TEST(unknown_files_are_refused), TEST(the_last_sweep_is_the_default), TEST(papers_are_compared),
+        TEST(the_best_seed_where_the_paper_takes_it), TEST(many_lengths_past_training_have_a_mean),
     };
     return cmocka_run_group_tests_name("results", tests, NULL, NULL);
 }
