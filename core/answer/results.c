@@ -443,7 +443,7 @@ static int write_panel(struct answer *a, int panel, struct str *out)
     str_printf(out, "\n%s, trained at length %s, %d seed%s", text_of(a, p->run, TASK), text_of(a, p->run, TRAIN), p->planned,
                p->planned == 1 ? "" : "s");
     const char *label = text_of(a, p->run, LABEL);
-    if (*label && !labels_differ(a, panel) && strncmp(label, "train.length=", 13)) str_printf(out, ", %s", label);
+    if (*label && !labels_differ(a, panel) && strncmp(label, "train.length=", 13)) str_add(out, ", "), table_show(out, label);
     str_add(out, n ? ": token accuracy\n" : ": no run is done yet\n");
     for (int i = 0; i < n && rc == 0; i += block) {
         if (i > 0) str_add(out, "\n");
@@ -475,6 +475,7 @@ static int is_failure(const struct run *r)
 static void write_failures(const struct answer *a, struct str *out)
 {
     int failures = 0, open = 0, shown = 0;
+    struct str line = { 0 };
     for (size_t i = 0; i < a->n_run; i++) {
         failures += is_failure(&a->run[i]);
         open += strcmp(a->run[i].text[STATUS], "done") != 0;
@@ -484,10 +485,16 @@ static void write_failures(const struct answer *a, struct str *out)
         char *const *text = a->run[i].text;
         if (!is_failure(&a->run[i])) continue;
         shown++;
-        str_printf(out, "  %s %s%s%s seed %lld, %s%s%s\n", text[TASK], text[ENCODER], *text[LABEL] ? " " : "", text[LABEL],
+        str_clear(&line);                                    /* labels and reasons are other people's words */
+        str_printf(&line, "%s %s%s%s seed %lld, %s%s%s", text[TASK], text[ENCODER], *text[LABEL] ? " " : "", text[LABEL],
                    (long long)a->run[i].seed, text[STATUS], *text[REASON] ? ": " : "", text[REASON]);
+        str_add(out, "  ");
+        table_show(out, str_text(&line));
+        str_add(out, "\n");
         if (*text[LOG]) str_printf(out, "    log: %s\n", text[LOG]);
     }
+    out->failed |= line.failed;
+    str_free(&line);
     if (failures > shown) str_printf(out, "  and %d more: lab query 'SELECT * FROM failures'\n", failures - shown);
     if (open) str_printf(out, "\n%d of %zu runs are not done; the same `lab run` goes on with them\n", open, a->n_run);
 }
@@ -518,7 +525,10 @@ static void write_next(const struct answer *a, struct str *out)
 
 static int write_screen(struct answer *a, struct str *out)
 {
-    str_printf(out, "%s%s%s\n", a->name, *a->question ? ": " : "", a->question);
+    table_show(out, a->name);
+    str_add(out, *a->question ? ": " : "");
+    table_show(out, a->question);
+    str_add(out, "\n");
     for (int panel = 0; panel < (int)a->n_panel; panel++)
         if (write_panel(a, panel, out) != 0) return -1;
     if (ranges_write(a->store, a->ini_sha256, out, a->err) != 0) return -1;

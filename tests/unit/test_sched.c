@@ -107,7 +107,7 @@ static void do_exit3(void) { _exit(3); }
 static void do_exit0(void) { send_eval(8); }
 static void do_late(void) { train_all(); _exit(3); }
 static void do_nan(void) { send_record((struct record){ .type = RECORD_FAILED, .text = "loss is nan at step 7" }); _exit(1); }
-static void do_utf8(void) { send_record((struct record){ .type = RECORD_FAILED, .text = "caf\xc3\xa9 \xff cut \xc3" }); _exit(1); }
+static void do_utf8(void) { send_record((struct record){ .type = RECORD_FAILED, .text = "caf\xc3\xa9 \xff \033[2J\n cut \xc3" }); _exit(1); }
 static void do_garbage(void) { dprintf(3, "this is no record, but a plugin that prints to descriptor 3"); }
 static void do_twice(void) { train_all(); send_eval(8); }
 static void do_count(void)
@@ -313,7 +313,7 @@ static const struct { const char *script, *reason; } broken[] = {
     { "exit0", "exited with status 0 without a result" },
     { "late", "exited with status 3 after its result" },
     { "nan", "loss is nan at step 7" },
-    { "utf8", "caf\xc3\xa9 ? cut ?" },
+    { "utf8", "caf\xc3\xa9 ? ?[2J? cut ?" },
     { "garbage", "not a record: it starts with 73696874, expected 3152424c" },
     { "twice", "the worker sent a result after its end" },
     { "count", "the worker sent a result that cannot be (record type 4)" },
