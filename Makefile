@@ -209,7 +209,7 @@ ABI         := $(shell sed -n 's/^\#define LAB_ABI_MAJOR \([0-9]*\)u.*/\1/p' cor
                        sed -n 's/^\#define LAB_ABI_MINOR \([0-9]*\)u.*/\1/p' core/abi/lab_plugin.h)
 D           := $(DESTDIR)
 QUERIES     := $(wildcard results/queries/*.sql)
-EXPERIMENTS := $(wildcard experiments/*.ini)
+EXPERIMENTS := $(wildcard experiments/*.ini experiments/papers/*.ini)
 # Every installed file, once: install puts it there, uninstall takes it away.
 INSTALLED    = $(bindir)/lab $(PLUGINS:$(B)/plugins/%=$(libdir)/lab/plugins/%) $(includedir)/lab/lab_plugin.h $(includedir)/lab/lab_task.h \
                $(libdir)/pkgconfig/lab-plugin.pc $(mandir)/man1/lab.1 $(completions)/lab \
@@ -233,11 +233,11 @@ install: lab $(B)/lab.1 $(B)/lab-plugin.pc
 	$(Q)$(INSTALL) -m 644 $(B)/lab.1 $(D)$(mandir)/man1
 	$(Q)$(INSTALL) -m 644 core/cli/completion.bash $(D)$(completions)/lab
 	$(Q)$(INSTALL) -m 644 $(QUERIES) $(D)$(datadir)/lab/queries
-	$(Q)$(INSTALL) -m 644 $(EXPERIMENTS) $(D)$(datadir)/lab/experiments
+	$(Q)for e in $(EXPERIMENTS); do $(INSTALL) -m 644 $$e $(D)$(datadir)/lab/$$e || exit 1; done
 
 uninstall:
 	$(Q)rm -f $(addprefix $(D),$(INSTALLED))
-	$(Q)for d in $(addprefix $(D),$(datadir)/lab/queries $(datadir)/lab/experiments $(datadir)/lab $(libdir)/lab/plugins/encoders \
+	$(Q)for d in $(addprefix $(D),$(datadir)/lab/queries $(datadir)/lab/experiments/papers $(datadir)/lab/experiments $(datadir)/lab $(libdir)/lab/plugins/encoders \
 	 $(libdir)/lab/plugins/tasks $(libdir)/lab/plugins $(libdir)/lab $(includedir)/lab); do rmdir $$d 2>/dev/null || true; done
 
 install-test: lab $(B)/lab.1

@@ -74,7 +74,7 @@ CASES = {
         "log": {}, "log-causal": dict(causal=True), "power": dict(options=dict(form="power")),
         "power-causal": dict(causal=True, options=dict(form="power")), "rows": dict(position=NEAR)}.items()},
     **{f"fire-{name}": dict(encoder="fire", **case) for name, case in {
-        "bidirectional": dict(start=BENDS), "causal": dict(causal=True, start=BENDS), "shared": dict(options=dict(shared=True), start=BENDS),
+        "bidirectional": dict(position=NEAR, start=BENDS), "causal": dict(causal=True, start=BENDS), "shared": dict(options=dict(shared=True), start=BENDS),
         "gaps": dict(position=GAPS, start=BENDS), "rows": dict(position=ROWS, causal=True, start=BENDS)}.items()},
     **{f"xpos-{name}": dict(encoder="xpos", causal=True, **case) for name, case in {
         "causal": {}, "gaps": dict(position=GAPS), "rows": dict(position=ROWS)}.items()},

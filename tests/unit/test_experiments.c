@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
-#include "exp/sweep.h"
+#include "exp/paper.h"
 
 #define OK(call) do { struct lab_err err = { "" }; if ((call) != 0) fail_msg("%s: %s", #call, err.msg); } while (0)
 
@@ -141,6 +141,30 @@ static void parameters_are_those_of_the_shapes(void **state)
     release(&p);
 }
 
+/* Every preset plans, opens with its question and says its time; what it claims of a paper is checked by the plan. */
+static void presets_of_papers(void **state)
+{
+    (void)state;
+    static const struct { const char *name; size_t runs, cells; } preset[] = {
+        { "dm_example", 48, 0 }, { "lacoco_bin_majority", 9, 3 }, { "lacoco_sort", 3, 3 }, { "lacoco_unique_copy", 3, 3 },
+        { "mcgill_addition", 15, 1 }, { "mcgill_copy", 15, 1 }, { "mqar", 9, 1 } };
+    for (size_t i = 0; i < sizeof preset / sizeof *preset; i++) {
+        char path[128];
+        struct planned p;
+        struct paper paper;
+        snprintf(path, sizeof path, "experiments/papers/%s.ini", preset[i].name);
+        plan(&p, path, NULL);
+        assert_int_equal(p.sweep.n, preset[i].runs);
+        assert_string_equal(p.sweep.name, preset[i].name);
+        OK(paper_read(&paper, &p.conf, &err));
+        assert_int_equal(paper.n, preset[i].cells);
+        paper_free(&paper);
+        static const char *const said[] = { "; What to expect, and why: ", "; Differences from the paper:", "; Time: about " };
+        for (int k = 0; k < 3; k++) if (!strstr(p.conf.text, said[k])) fail_msg("%s does not say '%s'", path, said[k]);
+        release(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -148,6 +172,7 @@ int main(void)
         cmocka_unit_test(seed_reverse_is_the_lesson_and_the_trap),
         cmocka_unit_test(the_two_files_share_their_runs),
         cmocka_unit_test(parameters_are_those_of_the_shapes),
+        cmocka_unit_test(presets_of_papers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
