@@ -40,6 +40,11 @@ OUR_CFLAGS  += -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitiz
 OUR_LDFLAGS += -fsanitize=address,undefined
 PLUGIN_DEFS :=
 endif
+ifeq ($(FLAVOUR),fuzz)
+OUR_CFLAGS  += -fsanitize=fuzzer-no-link,address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined
+OUR_LDFLAGS += -fsanitize=address,undefined
+PLUGIN_DEFS :=
+endif
 ARCH        := $(shell uname -m)
 ifeq ($(ARCH),x86_64)
 ISAS        := generic avx2 avx512
@@ -65,13 +70,17 @@ OLD_PLUGINS := $(OLD_SRC:%.c=$(B)/%.so)
 UNIT_SRC    := $(wildcard tests/unit/test_*.c)
 UNIT_BIN    := $(UNIT_SRC:%.c=$(B)/%)
 NUMERIC     := $(addprefix build/normal/tests/unit/test_,golden gradients facts)
-SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql)
+FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_BIN    := $(FUZZ_SRC:%.c=$(B)/%)
+REPLAY_BIN  := $(FUZZ_SRC:tests/fuzz/fuzz_%.c=$(B)/tests/fuzz/replay_%)
+SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql core/store/migrations/*.sql)
 CSS_SRC     := $(wildcard core/answer/*.css)
 SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
 .PHONY: flavour-tests install-test bench test-speed FORCE
 .PHONY: slow-test test-faults test-faults-short
+.PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz
 
 all: lab
 
@@ -144,6 +153,14 @@ $(B)/tests/%: tests/%.c $(B)/liblab.a
 	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(OUR_CFLAGS) -Itests -DTEST_BUILD='"$(B)"' -MMD -MP -MF $@.d -o $@ $< $(B)/liblab.a \
 	 $(OUR_LDFLAGS) $(LDFLAGS) -lcmocka $(LIBS)
 
+# A target of the fuzzer: driven by libFuzzer, or by the files that its corpus keeps.
+$(B)/tests/fuzz/fuzz_%: tests/fuzz/fuzz_%.c $(B)/liblab.a
+	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(OUR_CFLAGS) -Itests -DTEST_BUILD='"$(CURDIR)/$(B)"' -MMD -MP -MF $@.d -fsanitize=fuzzer -o $@ $< \
+	 $(B)/liblab.a $(OUR_LDFLAGS) $(LDFLAGS) $(LIBS)
+$(B)/tests/fuzz/replay_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(B)/liblab.a
+	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(OUR_CFLAGS) -Itests -DTEST_BUILD='"$(CURDIR)/$(B)"' -o $@ $< tests/fuzz/replay.c \
+	 $(B)/liblab.a $(OUR_LDFLAGS) $(LDFLAGS) $(LIBS)
+
 build: lab $(BAD_PLUGINS) $(OLD_PLUGINS) $(UNIT_BIN)
 
 unit: build
@@ -151,6 +168,18 @@ unit: build
 
 cli-test: lab $(BAD_PLUGINS) $(OLD_PLUGINS)
 	$(Q)sh tests/run_cli.sh $(wildcard tests/cli/*.test)
+
+fuzz-replay: lab $(REPLAY_BIN)
+	$(Q)sh tests/fuzz/run.sh 0 $(REPLAY_BIN)
+
+## make fuzz        feed the readers of files and pipes made-up bytes, FUZZ_SECONDS each (60); needs clang: make deps-fuzz
+FUZZ_SECONDS ?= 60
+fuzz:
+	$(Q)$(MAKE) --no-print-directory FLAVOUR=fuzz CC=clang fuzz-run
+fuzz-run: lab $(FUZZ_BIN)
+	$(Q)sh tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZ_BIN)
+deps-fuzz:
+	$(Q)sh tests/deps.sh clang libclang-rt-14-dev
 
 check-layers:
 	$(Q)sh tests/check_layers.sh $(LAYERS)
@@ -164,7 +193,7 @@ check-plugins: lab
 
 ## make test        every fast test, in float and in double (also: make check)
 check: test
-test: check-layers check-headers check-exports check-plugins unit cli-test install-test flavour-tests test-faults-short
+test: check-layers check-headers check-exports check-plugins unit cli-test fuzz-replay install-test flavour-tests test-faults-short
 flavour-tests: unit cli-test
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit check-plugins
 	$(Q)for isa in generic avx2; do [ $$isa = generic ] || grep -qw $$isa /proc/cpuinfo || continue; \

@@ -1,8 +1,8 @@
 #!/bin/sh
-# deps.sh -- install the Debian packages that are missing, and only those.
+# deps.sh [PACKAGE...] -- install the Debian packages that are missing, and only those.
 # Refuses to guess on a system without apt: it names the packages and stops.
 set -eu
-packages="gcc libc6-dev libopenblas-dev libsqlite3-dev libinih-dev libcmocka-dev libmd-dev sqlite3"
+packages="gcc libc6-dev libopenblas-dev libsqlite3-dev libinih-dev libcmocka-dev libmd-dev sqlite3 $*"
 optional="gnuplot-nox"               # draws the files of `lab plot`; everything else works without it
 have() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
 

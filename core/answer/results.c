@@ -203,7 +203,7 @@ static int write_panel(struct page *a, int panel, struct str *out)
     str_printf(out, "\n%s, trained at length %s, %d seed%s", study_text(a->study, p->run, STUDY_TASK), study_text(a->study, p->run, STUDY_TRAIN), p->planned,
                p->planned == 1 ? "" : "s");
     const char *label = study_text(a->study, p->run, STUDY_LABEL);
-    if (*label && !study_labels_differ(a->study, panel) && strncmp(label, "train.length=", 13)) str_printf(out, ", %s", label);
+    if (*label && !study_labels_differ(a->study, panel) && strncmp(label, "train.length=", 13)) str_add(out, ", "), table_show(out, label);
     str_add(out, n ? ": token accuracy\n" : ": no run is done yet\n");
     for (int i = 0; i < n && rc == 0; i += block) {
         if (i > 0) str_add(out, "\n");
@@ -253,7 +253,10 @@ static void write_next(const struct page *a, struct str *out)
 
 static int write_screen(struct page *a, struct str *out)
 {
-    str_printf(out, "%s%s%s\n", a->study->name, *a->study->question ? ": " : "", a->study->question);
+    table_show(out, a->study->name);
+    str_add(out, *a->study->question ? ": " : "");
+    table_show(out, a->study->question);
+    str_add(out, "\n");
     for (int panel = 0; panel < (int)a->study->n_panel; panel++)
         if (write_panel(a, panel, out) != 0) return -1;
     if (ranges_write(a->study->store, a->study->ini_sha256, out, a->study->err) != 0) return -1;

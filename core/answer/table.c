@@ -127,6 +127,19 @@ static size_t shown_width(const char *text, int markdown)
     return columns;
 }
 
+void table_show(struct str *out, const char *text) { show(out, text, 0); }
+
+size_t table_fit(const char *text, size_t n, size_t columns)
+{
+    size_t at = 0, bytes;
+    for (size_t used = 0; at < n; at += bytes) {
+        int w = columns_of(decode(text + at, &bytes));
+        if (w > 0) used += (size_t)w;
+        if (used > columns) break;
+    }
+    return at;
+}
+
 /* ---- the formats ---- */
 
 static void repeat(struct str *out, const char *text, size_t n)

@@ -17,4 +17,9 @@ void table_number(struct table *, const char *text); /* a number already written
 void table_write(const struct table *, enum table_format, struct str *out);
 void table_html(struct str *out, const char *text);  /* text alone, for HTML */
 void table_free(struct table *);
+
+/* Appends text as a terminal may have it: what it would obey is shown as \xNN. */
+void table_show(struct str *out, const char *text);
+/* How many of the n bytes of such text take at most so many columns. */
+size_t table_fit(const char *text, size_t n, size_t columns);
 #endif

@@ -69,6 +69,20 @@ void str_real(struct str *s, double x)
     str_add(s, text);
 }
 
+void str_duration(struct str *s, double seconds)
+{
+    static const struct { const char *unit, *part; int per_part, parts; } table[] = {      /* a unit has so many parts of so many seconds */
+        { "d", "h", 3600, 24 }, { "h", "min", 60, 60 }, { "min", "s", 1, 60 } };
+    int64_t whole = seconds < 0 ? 0 : seconds < 1e12 ? (int64_t)(seconds + 0.5) : (int64_t)1e12;
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        int64_t parts = whole / table[i].per_part;
+        if (parts < table[i].parts) continue;
+        str_printf(s, "%lld %s %lld %s", (long long)(parts / table[i].parts), table[i].unit, (long long)(parts % table[i].parts), table[i].part);
+        return;
+    }
+    str_printf(s, "%lld s", (long long)whole);
+}
+
 int str_to_int(const char *text, int64_t lo, int64_t hi, int64_t *out)
 {
     const char *digit = text + (*text == '-' || *text == '+');

@@ -21,6 +21,8 @@ const char *str_text(const struct str *);         /* never NULL */
 void str_json(struct str *, const char *text);    /* appends text as a quoted JSON string */
 void str_real(struct str *, double x);            /* appends the shortest decimal that reads back as x */
 
+void str_duration(struct str *, double seconds);  /* appends "12 s", "3 min 20 s", "5 h 12 min", "3 d 4 h" */
+
 /* Does text hold a whole number in [lo,hi], or a finite decimal number, and nothing else?  1 or 0. */
 int str_to_int(const char *text, int64_t lo, int64_t hi, int64_t *out);
 int str_to_real(const char *text, double *out);   /* no hex, nan, inf, blanks */

@@ -189,9 +189,11 @@ static void print_summary(const struct sweep *s, const struct row *row, size_t n
     struct row all = { 0 };
     for (size_t i = 0; i < n; i++) add_counts(&all, &row[i]);
     int cores = sched_cores();
-    str_printf(out, "\n%s: %zu run%s, %zu done, %zu to train", s->name, all.runs, all.runs == 1 ? "" : "s", all.done, all.to_train);
+    str_add(out, "\n");
+    table_show(out, s->name);
+    str_printf(out, ": %zu run%s, %zu done, %zu to train", all.runs, all.runs == 1 ? "" : "s", all.done, all.to_train);
     if (all.to_evaluate) str_printf(out, ", %zu to evaluate at new lengths", all.to_evaluate);
-    if (all.failed) str_printf(out, ", %zu failed before (`lab run --retry-failed` tries again)", all.failed);
+    if (all.failed) str_printf(out, ", %zu failed before (`lab retry` runs them again)", all.failed);
     if (s->n_combinations > s->n) str_printf(out, "; %zu of %zu combinations repeat another", s->n_combinations - s->n, s->n_combinations);
     if (all.to_train + all.to_evaluate) {
         str_add(out, "\nexpected time: ");

@@ -7,14 +7,14 @@
 #include "answer/results.h"
 #include "cli/cmd.h"
 #include "cli/plan.h"
+#include "cli/run.h"
 #include "exp/sweep.h"
-#include "run/sched.h"
 
 struct choice {                      /* of the command line */
     struct cli_many set, plugin;
     const char *db;
     int64_t jobs;
-    int dry_run, quiet, retry_failed;
+    int dry_run, quiet;
 };
 
 static int exit_code(const struct sched_report *report)
@@ -23,18 +23,31 @@ static int exit_code(const struct sched_report *report)
     return report->failed ? EXIT_SOME_FAILED : EXIT_DONE;
 }
 
-static int run_sweep(const struct cmd *cmd, const struct sweep *sweep, const struct choice *choice)
+int run_open(const struct cmd *cmd, struct store **store, const char *db)
 {
-    struct sched_options options = { .jobs = (int)choice->jobs, .quiet = choice->quiet, .retry_failed = choice->retry_failed };
-    struct sched_report report;
-    struct store *store;
     struct lab_err err;
-    if (store_open(&store, choice->db, STORE_WRITE, &err) != 0) return cli_fail(cmd, EXIT_DATABASE, &err);
-    int code = EXIT_DATABASE;
-    if (sched_run(store, sweep, &options, &report, &err) != 0) cli_fail(cmd, code, &err);
-    else if (report.signals > 1) code = exit_code(&report);      /* in a hurry: no answer */
-    else if (results_print(store, sweep->conf->sha256, stdout, &err) != 0) cli_fail(cmd, code, &err);
-    else code = exit_code(&report);
+    if (store_open(store, db, STORE_WRITE, &err) != 0) return cli_fail(cmd, EXIT_DATABASE, &err);
+    if (*store_notice(*store)) fprintf(stderr, "lab %s: %s\n", cmd->name, store_notice(*store));
+    return EXIT_DONE;
+}
+
+int run_sweep(const struct cmd *cmd, struct store *store, const struct sweep *sweep, const struct sched_options *options)
+{
+    struct sched_report report;
+    struct lab_err err;
+    if (sched_run(store, sweep, options, &report, &err) != 0) return cli_fail(cmd, EXIT_DATABASE, &err);
+    if (report.signals > 1) return exit_code(&report);           /* in a hurry: no answer */
+    if (results_print(store, sweep->conf->sha256, stdout, &err) != 0) return cli_fail(cmd, EXIT_DATABASE, &err);
+    return exit_code(&report);
+}
+
+static int open_and_run(const struct cmd *cmd, const struct sweep *sweep, const struct choice *choice)
+{
+    struct sched_options options = { .jobs = (int)choice->jobs, .quiet = choice->quiet };
+    struct store *store;
+    int code = run_open(cmd, &store, choice->db);
+    if (code != EXIT_DONE) return code;
+    code = run_sweep(cmd, store, sweep, &options);
     store_close(store);
     return code;
 }
@@ -44,7 +57,7 @@ static int build_and_run(const struct cmd *cmd, const struct conf *conf, const s
     struct sweep sweep;
     struct lab_err err;
     if (sweep_build(&sweep, conf, registry, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
-    int code = choice->dry_run ? plan_show(cmd, &sweep, choice->db, 0) : run_sweep(cmd, &sweep, choice);
+    int code = choice->dry_run ? plan_show(cmd, &sweep, choice->db, 0) : open_and_run(cmd, &sweep, choice);
     sweep_free(&sweep);
     return code;
 }
@@ -73,7 +86,6 @@ int cmd_run(const struct cmd *cmd, int argc, char **argv)
         CLI_DB(&choice.db), CLI_SET(&choice.set), CLI_PLUGIN(&choice.plugin),
         { "--dry-run", 0, CLI_FLAG, NULL, "show the plan and start nothing", &choice.dry_run },
         { "--quiet", 'q', CLI_FLAG, NULL, "no progress on stderr; failures are still named", &choice.quiet },
-        { "--retry-failed", 0, CLI_FLAG, NULL, "try runs again that failed before", &choice.retry_failed },
         CLI_END };
     int parsed = cli_parse(cmd, option, &argc, argv);
     if (parsed) return parsed > 0 ? EXIT_DONE : EXIT_USAGE;

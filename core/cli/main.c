@@ -9,6 +9,8 @@
 static const struct cmd command[] = {
     { "run", "FILE.ini", "do what is missing of an experiment, then print the answer", "lab run experiments/extrapolate.ini", cmd_run, 0 },
     { "plan", "FILE.ini", "show the runs of an experiment and what is missing", "lab plan experiments/extrapolate.ini --set train.steps=500", cmd_plan, 0 },
+    { "retry", "[FILE.ini]", "run again what failed, and nothing else", "lab retry --dry-run", cmd_retry, 0 },
+    { "status", "[FILE.ini]", "show what is done, what is being done and by whom, what stopped and why", "lab status --watch", cmd_status, 0 },
     { "results", "[FILE.ini]", "print the answer again", "lab results experiments/extrapolate.ini", cmd_results, 0 },
     { "compare", "[FILE.ini]", "compare encoders seed by seed, with intervals and tests", "lab compare --baseline sinusoidal --length '>8'", cmd_compare, 0 },
     { "plot", "[FILE.ini]", "draw an experiment, in the terminal or into a file", "lab plot --kind length -o lengths.svg", cmd_plot, 0 },
@@ -18,6 +20,9 @@ static const struct cmd command[] = {
     { "list", "", "list encoders and tasks, and where they come from", "lab list", cmd_list, 0 },
     { "info", "NAME", "describe an encoder or a task and its options", "lab info rope", cmd_info, 0 },
     { "sample", "TASK", "print examples, the very ones that training sees", "lab sample reverse --length 8 -n 5 --seed 0", cmd_sample, 0 },
+    { "fsck", "", "look whether the database is sound, and mend what can be mended", "lab fsck --repair", cmd_fsck, 0 },
+    { "gc", "", "remove files beside the database that no run needs any more", "lab gc --dry-run", cmd_gc, 0 },
+    { "doctor", "", "look whether this machine and what is installed let lab do its work", "lab doctor", cmd_doctor, 0 },
     { "bench", "[FILE.ini]", "time a training step against its matrix products", "lab bench experiments/extrapolate.ini", cmd_bench, 0 },
     { "new", "encoder|task NAME", "write a plugin to start from: it builds, passes the check and trains", "lab new encoder nearby", cmd_new, 0 },
     { "check", "FILE.so|NAME ...", "judge plugins: does each keep the promises of the plugin header?", "lab check plugins/encoders/rope.so", cmd_check, 0 },

@@ -159,6 +159,18 @@ static int check_writers(const char *path, const struct stat *s, struct lab_err 
                     "chmod go-w %s", (unsigned)s->st_mode & 07777, path);
 }
 
+/* Who may write to its folder may put another file in its place, unless the folder is sticky, as /tmp is. */
+static int check_folder(const char *path, struct lab_err *err)
+{
+    char folder[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    struct lab_err why;
+    struct stat s;
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + (slash == path) : 1, slash ? path : ".");
+    if (stat(folder, &s) != 0 || s.st_mode & S_ISVTX || check_writers(folder, &s, &why) == 0) return 0;
+    return lab_fail(err, "its folder: %s", why.msg);
+}
+
 int plugin_open(const char *path, const struct lab_plugin **out, struct lab_err *err)
 {
     const struct lab_plugin *(*entry)(void);
@@ -167,7 +179,7 @@ int plugin_open(const char *path, const struct lab_plugin **out, struct lab_err 
     *out = NULL;
     if (stat(path, &s) != 0) return lab_fail(err, "cannot be read: %s", strerror(errno));
     if (!S_ISREG(s.st_mode)) return lab_fail(err, "not a file");
-    if (check_writers(path, &s, err) != 0) return -1;
+    if (check_writers(path, &s, err) != 0 || check_folder(path, err) != 0) return -1;
     snprintf(local, sizeof local, "%s%s", strchr(path, '/') ? "" : "./", path);   /* a bare name would be searched for elsewhere */
     void *object = dlopen(local, RTLD_NOW | RTLD_LOCAL);
     if (!object) {

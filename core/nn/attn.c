@@ -40,7 +40,7 @@ static int chunk_size(const struct attn *a, int B, int T)
 struct lab_call attn_call(const struct attn *a, const struct model_batch *batch, int hook, int first, int count, int layer, int train, uint32_t step)
 {
     struct lab_rng r = rng_stream(a->seed, RNG_ENCODER, step, (uint32_t)layer);
-    const int32_t *pos = batch->pos + (size_t)first * batch->pos_stride;
+    const int32_t *pos = batch->pos ? batch->pos + (size_t)first * batch->pos_stride : NULL;      /* while planning there are none */
     struct lab_call c = {
         .size = sizeof c, .layer = layer, .B = count, .H = a->H, .Tq = batch->T, .Tk = batch->T, .dh = a->dh, .d = a->d,
         .causal = a->causal, .train = train, .pos_q = pos, .pos_k = pos, .stride_q = batch->pos_stride, .stride_k = batch->pos_stride,

@@ -48,12 +48,13 @@ static int is_plausible(const struct desk *d, const struct record *r)
     }
 }
 
-/* Text from a plugin may hold anything, and may have been cut within a character. */
+/* Text from a plugin may hold anything, also what a terminal would obey, and may have been cut within a character. */
 static void take_text(char *to, const char *text)
 {
     size_t n = strlen(text);
     memcpy(to, text, n + 1);
     for (size_t at = 0; (at += str_utf8(text + at, n - at)) < n; at++) to[at] = '?';
+    for (size_t i = 0; i < n; i++) if ((unsigned char)to[i] < 0x20 || to[i] == 0x7f) to[i] = '?';
 }
 
 static void take_reason(struct desk *d, const char *text)

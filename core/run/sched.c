@@ -118,7 +118,10 @@ static int enter_plan(struct sched *s, struct lab_err *err)
     return store_commit(s->store, err);
 }
 
-/* For the time left alone: each run is looked up again when its turn comes. */
+/* Runs wait in a ring: what another process is doing goes to its end. */
+static void put_back(struct sched *s, size_t run) { s->queue[(s->head + s->n_queued++) % s->sweep->n] = run; }
+
+/* The queue; what it needs is for the time left alone: each run is looked up again when its turn comes. */
 static int plan_runs(struct sched *s, struct lab_err *err)
 {
     for (size_t i = 0; i < s->sweep->n; i++) {
@@ -127,8 +130,11 @@ static int plan_runs(struct sched *s, struct lab_err *err)
         struct option_list lengths;
         enum sched_need need;
         if (store_run_status(s->store, c->key, &status, err) != 0 || sched_need(s->store, c, &need, &lengths, err) != 0) return -1;
-        s->trains[i] = need == SCHED_TRAIN && (status.state != STORE_FAILED || s->options->retry_failed);
+        if (s->options->only && !s->options->only[i]) continue;
+        s->trains[i] = need == SCHED_TRAIN && (status.state != STORE_FAILED || s->options->only);
+        put_back(s, i);
     }
+    s->report->total = (int)s->n_queued;
     return 0;
 }
 
@@ -258,14 +264,12 @@ static int begin_attempt(struct sched *s, struct desk *d, const char *name, stru
     return rc;
 }
 
-static void put_back(struct sched *s, size_t run) { s->queue[(s->head + s->n_queued++) % s->sweep->n] = run; }
-
 /* Why a run is not started although it may need something: 1, and what is to happen is seen to. */
 static int is_left_alone(struct sched *s, size_t run, const struct store_status *status, const char *name)
 {
     if (status->state == STORE_RUNNING) return put_back(s, run), 1;
-    if (status->state == STORE_FAILED && !s->options->retry_failed) {
-        progress_note(&s->progress, "FAILED before: %s: %s; --retry-failed tries it again", name, status->reason);
+    if (status->state == STORE_FAILED && !s->options->only) {
+        progress_note(&s->progress, "FAILED before: %s: %s; `lab retry` runs it again", name, status->reason);
         return s->report->failed++, 1;
     }
     return 0;
@@ -582,9 +586,7 @@ static int make_room(struct sched *s, struct lab_err *err)
     s->run_id = s->poll ? mem_alloc(s->sweep->n * sizeof *s->run_id, err) : NULL;
     s->trains = s->run_id ? mem_alloc(s->sweep->n, err) : NULL;
     s->queue = s->trains ? mem_alloc(s->sweep->n * sizeof *s->queue, err) : NULL;
-    if (!s->queue) return -1;
-    for (size_t i = 0; i < s->sweep->n; i++) put_back(s, i);
-    return 0;
+    return s->queue ? 0 : -1;
 }
 
 static void release(struct sched *s)
@@ -611,7 +613,7 @@ int sched_run(struct store *store, const struct sweep *sweep, const struct sched
 {
     struct sched s = { .store = store, .sweep = sweep, .options = options, .report = report };
     int rc = -1;
-    *report = (struct sched_report){ .total = (int)sweep->n };
+    *report = (struct sched_report){ 0 };
     if (make_room(&s, err) != 0) goto out;
     if (enter_plan(&s, err) != 0 || plan_runs(&s, err) != 0 || plan_ceilings(&s, err) != 0 || signals_open(&s.signals, err) != 0) goto out;
     make_folder(store, "weights");

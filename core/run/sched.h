@@ -15,7 +15,7 @@ enum { SCHED_MAX_JOBS = 256 };
 struct sched_options {
     int jobs;                        /* workers at once, at most SCHED_MAX_JOBS; 0 = the cores that this process may use */
     int quiet;                       /* no progress; failures are still named */
-    int retry_failed;                /* try runs again that failed before */
+    const unsigned char *only;       /* of each run of the sweep: is it to be run, even if it failed before?  NULL: all that did not */
     const char *program;             /* the worker is `program work`; NULL = this program */
 };
 struct sched_report {

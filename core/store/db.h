@@ -4,7 +4,8 @@
 #include <sqlite3.h>
 #include "store/store.h"
 
-enum { DB_STATEMENTS = 40 };         /* room for store.c's prepared statements */
+enum { DB_SCHEMA = 1,                /* the version that this lab reads and writes */
+       DB_STATEMENTS = 40 };         /* room for store.c's prepared statements */
 struct store {
     sqlite3 *db;
     char *path;                      /* as the user gave it: every message begins with it */
@@ -12,6 +13,8 @@ struct store {
     sqlite3_stmt *stmt[DB_STATEMENTS];
     int lock_fd;                     /* PATH-lock, -1: not open */
     int64_t lock_at;                 /* the byte of it that is ours; 0: none */
+    int marked_lost;                 /* attempts, when it was opened */
+    char notice[1024];               /* what opening did that a user should know */
 };
 
 /* -1 with "PATH: what SQLite's last error on this handle means and what to do" in err. */
@@ -30,6 +33,16 @@ struct db_process { int64_t pid, pid_start, lock_at; char boot_id[DB_BOOT]; };
 /* Fills in all but pid, and locks a byte of PATH-lock if this handle holds none yet. */
 void db_process(struct store *, struct db_process *);
 int  db_is_alive(struct store *, const struct db_process *);
+/* The first number of the first row; it is an error if there is none. */
+int db_ask_integer(struct store *, const char *sql, int64_t *out, struct lab_err *err);
+
+/* The tables and views of a new database; all views anew. */
+int db_make_tables(struct store *, struct lab_err *err);
+int db_make_views(struct store *, struct lab_err *err);
+
+/* From schema `from` to `to`, step[n] being the SQL from n to n + 1, after a backup beside the database.  Outside transactions. */
+int db_migrate(struct store *, const char *const *step, int64_t from, int64_t to, struct lab_err *err);
+extern const char *const db_steps[DB_SCHEMA];
 
 /* Marks attempts as lost that say "running" and whose process is gone: of one run, or of all with run_id 0. */
 int db_mark_lost(struct store *, int64_t run_id, struct lab_err *err);

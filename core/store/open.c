@@ -7,6 +7,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,6 @@
 #include "store/db.h"
 
 enum { APPLICATION_ID = 0x4C414231,  /* 'LAB1' */
-       SCHEMA_VERSION = 1,
        WRITER_PATIENCE_MS = 60000, READER_PATIENCE_MS = 10000 };
 
 static const struct { const char *name, *sql; } view[] = {
@@ -198,7 +198,7 @@ static int connect(struct store *s, const struct place *p, struct lab_err *err)
     return configure(s, err);
 }
 
-static int ask_integer(struct store *s, const char *sql, int64_t *out, struct lab_err *err)
+int db_ask_integer(struct store *s, const char *sql, int64_t *out, struct lab_err *err)
 {
     sqlite3_stmt *st = NULL;
     int ok = sqlite3_prepare_v2(s->db, sql, -1, &st, NULL) == SQLITE_OK && sqlite3_step(st) == SQLITE_ROW;
@@ -213,27 +213,27 @@ static int read_identity(struct store *s, int64_t *application, int64_t *version
 {
     int alone = sqlite3_get_autocommit(s->db);       /* not inside a transaction already */
     if (alone && sqlite3_exec(s->db, "BEGIN", NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
-    int rc = ask_integer(s, "SELECT count(*) FROM sqlite_schema", objects, err) != 0 ||
-             ask_integer(s, "PRAGMA application_id", application, err) != 0 ||
-             ask_integer(s, "PRAGMA user_version", version, err) != 0 ? -1 : 0;
+    int rc = db_ask_integer(s, "SELECT count(*) FROM sqlite_schema", objects, err) != 0 ||
+             db_ask_integer(s, "PRAGMA application_id", application, err) != 0 ||
+             db_ask_integer(s, "PRAGMA user_version", version, err) != 0 ? -1 : 0;
     if (alone) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
     return rc;
 }
 
-/* 0 it is ours, 1 it has nothing in it yet, -1 it is somebody else's. */
-static int identify(struct store *s, struct lab_err *err)
+/* Whose is it?  EARLIER: ours, of the schema in *version; FOREIGN: err says whose. */
+enum identity { OURS, EMPTY, EARLIER, FOREIGN = -1 };
+static enum identity identify(struct store *s, int64_t *version, struct lab_err *err)
 {
-    int64_t application, version, objects;
-    if (read_identity(s, &application, &version, &objects, err) != 0) return -1;
-    if (!application && !version && !objects) return 1;
+    int64_t application, objects;
+    if (read_identity(s, &application, version, &objects, err) != 0) return FOREIGN;
+    if (!application && !*version && !objects) return EMPTY;
     if (application != APPLICATION_ID)
         return lab_fail(err, "%s: is a database of another program (application id 0x%08x, lab's is 0x%08x); "
                         "choose another file with --db", s->path, (unsigned)application, (unsigned)APPLICATION_ID);
-    if (version != SCHEMA_VERSION)
-        return lab_fail(err, "%s: was written by %s lab (schema %d, this one reads %d); "
-                        "use that lab or choose another file with --db", s->path,
-                        version > SCHEMA_VERSION ? "a newer" : "another", (int)version, SCHEMA_VERSION);
-    return 0;
+    if (*version > DB_SCHEMA)
+        return lab_fail(err, "%s: was written by a newer lab (schema %" PRId64 ", this one reads %d); "
+                        "use that lab or choose another file with --db", s->path, *version, DB_SCHEMA);
+    return *version < DB_SCHEMA ? EARLIER : OURS;
 }
 
 /* ---- creation ---- */
@@ -249,17 +249,38 @@ static int put_meta(struct store *s, struct lab_err *err)
     return rc == SQLITE_OK ? 0 : db_fail(s, err);
 }
 
+int db_make_views(struct store *s, struct lab_err *err)
+{
+    for (;;) {                                       /* whatever views there are, of this schema or an earlier one */
+        sqlite3_stmt *st = NULL;
+        char *drop = NULL;
+        int ok = sqlite3_prepare_v2(s->db, "SELECT name FROM sqlite_schema WHERE type = 'view'", -1, &st, NULL) == SQLITE_OK;
+        if (ok && sqlite3_step(st) == SQLITE_ROW) drop = sqlite3_mprintf("DROP VIEW \"%w\"", sqlite3_column_text(st, 0));
+        sqlite3_finalize(st);
+        if (!drop) break;
+        ok = sqlite3_exec(s->db, drop, NULL, NULL, NULL) == SQLITE_OK;
+        sqlite3_free(drop);
+        if (!ok) return db_fail(s, err);
+    }
+    for (int i = 0; i < N_VIEW; i++)
+        if (sqlite3_exec(s->db, view[i].sql, NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
+    return 0;
+}
+
+int db_make_tables(struct store *s, struct lab_err *err)
+{
+    return sqlite3_exec(s->db, SQL_SCHEMA, NULL, NULL, NULL) == SQLITE_OK ? db_make_views(s, err) : db_fail(s, err);
+}
+
 /* Several processes may come here at once: the first one in makes the tables, the others find them. */
 static int create(struct store *s, struct lab_err *err)
 {
+    int64_t version;
     if (store_begin(s, err) != 0) return -1;
-    int found = identify(s, err);
-    if (found == 0) return store_commit(s, err);
-    if (found < 0) return -1;
-    if (sqlite3_exec(s->db, SQL_SCHEMA, NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
-    for (int i = 0; i < N_VIEW; i++)
-        if (sqlite3_exec(s->db, view[i].sql, NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
-    return put_meta(s, err) == 0 ? store_commit(s, err) : -1;
+    enum identity found = identify(s, &version, err);
+    if (found == OURS) return store_commit(s, err);
+    if (found != EMPTY) return -1;
+    return db_make_tables(s, err) == 0 && put_meta(s, err) == 0 ? store_commit(s, err) : -1;
 }
 
 /* Is the view in the file as we write it?  SQLite keeps its text without what stands before CREATE and without the end. */
@@ -307,12 +328,22 @@ static int use_wal(struct store *s, struct lab_err *err)
     return 0;
 }
 
-static int prepare_writer(struct store *s, int is_new, struct lab_err *err)
+static int prepare_writer(struct store *s, enum identity found, int64_t version, struct lab_err *err)
 {
-    if (is_new && create(s, err) != 0) return -1;
+    if (found == EMPTY && create(s, err) != 0) return -1;
+    if (found == EARLIER && db_migrate(s, db_steps, version, DB_SCHEMA, err) != 0) return -1;
     if (use_wal(s, err) != 0 || refresh_views(s, err) != 0) return -1;
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
-    return db_mark_lost(s, 0, err);
+    int before = sqlite3_total_changes(s->db), rc = db_mark_lost(s, 0, err);
+    s->marked_lost = sqlite3_total_changes(s->db) - before;
+    return rc;
+}
+
+static int refuse_reading(struct store *s, enum identity found, int64_t version, struct lab_err *err)
+{
+    if (found == EMPTY) return lab_fail(err, "%s: has no results in it; `lab run FILE.ini` makes a database", s->path);
+    return lab_fail(err, "%s: was written by an earlier lab (schema %" PRId64 ", this one reads %d); `lab fsck --repair` brings it up, after a backup",
+                    s->path, version, DB_SCHEMA);
 }
 
 int store_open(struct store **out, const char *path, enum store_mode mode, struct lab_err *err)
@@ -325,13 +356,11 @@ int store_open(struct store **out, const char *path, enum store_mode mode, struc
     s->lock_fd = -1;
     s->path = mem_strdup(path, err);
     if (!s->path || survey(s, &place, err) != 0 || place_fits(s, &place, err) != 0 || connect(s, &place, err) != 0) goto fail;
-    int is_new = identify(s, err);
-    if (is_new < 0) goto fail;
-    if (is_new && mode == STORE_READ) {
-        lab_fail(err, "%s: has no results in it; `lab run FILE.ini` makes a database", path);
-        goto fail;
-    }
-    if (mode == STORE_WRITE && prepare_writer(s, is_new, err) != 0) goto fail;
+    int64_t version;
+    enum identity found = identify(s, &version, err);
+    if (found == FOREIGN) goto fail;
+    if (mode == STORE_READ && found != OURS && refuse_reading(s, found, version, err) != 0) goto fail;
+    if (mode == STORE_WRITE && prepare_writer(s, found, version, err) != 0) goto fail;
     *out = s;
     return 0;
 fail:
@@ -355,6 +384,7 @@ void store_close(struct store *s)
 }
 
 const char *store_path(const struct store *s) { return s->path; }
+const char *store_notice(const struct store *s) { return s->notice; }
 
 int store_begin(struct store *s, struct lab_err *err)
 {

@@ -3,7 +3,8 @@
  * One file; one writer, the supervisor.  Opening checks what the file is (application
  * id, schema version, writability, file system) and says what to do when it is not ours.
  * All functions return 0, or -1 with a message in err that starts with the database's path.
- * Opening to write marks as lost every running attempt whose process is gone.
+ * Opening to write marks as lost every running attempt whose process is gone, and brings a
+ * database of an earlier schema up to this one, after a backup.
  */
 #ifndef LAB_STORE_STORE_H
 #define LAB_STORE_STORE_H
@@ -16,6 +17,7 @@ enum store_mode { STORE_WRITE,       /* creates the file and its folder when mis
 int  store_open(struct store **, const char *path, enum store_mode, struct lab_err *err);
 void store_close(struct store *);
 const char *store_path(const struct store *);
+const char *store_notice(const struct store *);      /* what opening it changed and a user should know: "" or one line */
 
 /* A write transaction; the scheduler commits about every second or 1000 records. */
 int store_begin(struct store *, struct lab_err *err);
@@ -82,4 +84,9 @@ struct store_rows {
  * 0; -1 the database failed; -2 the query is at fault: its SQL, what it would do, or the time it takes. */
 int store_query(struct store *, const char *sql, const char *const *args, int n_args, double seconds,
                 const struct store_rows *, struct lab_err *err);
+
+/* ---- for lab doctor ---- */
+const char *store_sqlite(void);                      /* the version of the library in use */
+const char *store_sqlite_bug(int version);           /* what is wrong with 3040001 (0: the one in use) that a user must know; NULL: nothing */
+void store_network(const char *folder, char type[32]);           /* the type of its file system if that is a network's, else "" */
 #endif

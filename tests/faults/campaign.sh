@@ -36,9 +36,9 @@ strike() {
     [ -n "$victims" ] && kill -9 $victims 2>/dev/null || return
     hits[$target]=$((hits[$target] + 1)) spent=$((spent + 1))
 }
-# run_through: one lab run under fire; its exit status
+# run_through run|retry: one lab under fire; its exit status
 run_through() {
-    lab run sweep.ini --db "$db" --jobs 2 --retry-failed >out 2>err & local lab=$!
+    lab $1 sweep.ini --db "$db" --jobs 2 >out 2>err & local lab=$!
     {
         while [ $spent -lt $kills ] && kill -0 $lab; do
             sleep "0.$((RANDOM % 7))$((RANDOM % 10))"
@@ -53,8 +53,11 @@ same "an undisturbed sweep" $? 0
 rounds=0 lost=0 duplicated=0 differing=0 odd=0
 while [ $spent -lt $kills ] && [ $odd = 0 ]; do
     rounds=$((rounds + 1)) db=$rounds/lab.db
-    while run_through; code=$?; [ $code != 0 ]; do
-        case $code in 1|137) ;; *) odd=$code; break ;; esac
+    command=run code=
+    until [ "$command $code" = 'run 0' ] || [ $odd != 0 ]; do
+        command=run; [ "$code" != 1 ] || command=retry          # a killed worker's run has failed: it wants to be asked for
+        run_through $command; code=$?
+        case $code in 0|1|137) ;; *) odd=$code ;; esac
     done
     read -r l du di <<<"$(differences "$db")"
     lost=$((lost + l)) duplicated=$((duplicated + du)) differing=$((differing + di))

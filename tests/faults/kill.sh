@@ -13,7 +13,7 @@ same "its run alone" "$(ask "SELECT sum(state = 'failed') || ' ' || sum(state = 
 matches "with its reason" "$(ask "SELECT reason FROM runs WHERE state = 'failed'")" 'killed by signal 9 (Killed)*'
 lab run long.ini >out 2>err
 same "a failed run is not tried again by itself" "$? $(ask "SELECT sum(attempts) FROM runs")" "1 4"
-lab run long.ini --retry-failed >out 2>err
+lab retry long.ini >out 2>err
 same "but when asked to" "$? $(ask "SELECT sum(state = 'done') FROM runs")" "0 4"
 same "nothing but results is left" "$(echo *)" "err long.ini out results short.ini"
 

@@ -247,6 +247,10 @@ static void what_others_may_write_is_refused(void **state)
     assert_int_equal(chmod(path, 0755) | chmod(root, 0777), 0);
     assert_int_equal(registry_load(&r, given, 1, &err), -1);
     assert_non_null(strstr(err.msg, "others may write to it (mode 0777"));
+    open_refused(path, "its folder: others may write to it (mode 0777");
+    assert_int_equal(chmod(root, 01777), 0);     /* sticky: nobody can put another file in its place */
+    open_encoder(path);
+    assert_int_equal(chmod(root, 0777), 0);
     setenv("LAB_PLUGIN_PATH", root, 1);          /* not named by the user: a note, and nothing is loaded from it */
     assert_int_equal(registry_load(&r, NULL, 0, &err), 0);
     assert_int_equal(r.n_entry, 0);

@@ -107,7 +107,7 @@ static void do_exit3(void) { _exit(3); }
 static void do_exit0(void) { send_eval(8); }
 static void do_late(void) { train_all(); _exit(3); }
 static void do_nan(void) { send_record((struct record){ .type = RECORD_FAILED, .text = "loss is nan at step 7" }); _exit(1); }
-static void do_utf8(void) { send_record((struct record){ .type = RECORD_FAILED, .text = "caf\xc3\xa9 \xff cut \xc3" }); _exit(1); }
+static void do_utf8(void) { send_record((struct record){ .type = RECORD_FAILED, .text = "caf\xc3\xa9 \xff \033[2J\n cut \xc3" }); _exit(1); }
 static void do_garbage(void) { dprintf(3, "this is no record, but a plugin that prints to descriptor 3"); }
 static void do_twice(void) { train_all(); send_eval(8); }
 static void do_count(void)
@@ -313,7 +313,7 @@ static const struct { const char *script, *reason; } broken[] = {
     { "exit0", "exited with status 0 without a result" },
     { "late", "exited with status 3 after its result" },
     { "nan", "loss is nan at step 7" },
-    { "utf8", "caf\xc3\xa9 ? cut ?" },
+    { "utf8", "caf\xc3\xa9 ? ?[2J? cut ?" },
     { "garbage", "not a record: it starts with 73696874, expected 3152424c" },
     { "twice", "the worker sent a result after its end" },
     { "count", "the worker sent a result that cannot be (record type 4)" },
@@ -345,6 +345,8 @@ static void each_failure_costs_its_own_run(void **state)
     world_end(&w);
 }
 
+static const unsigned char first[] = { 1, 0 };
+
 static void failed_runs_are_tried_again_on_demand(void **state)
 {
     (void)state;
@@ -355,11 +357,24 @@ static void failed_runs_are_tried_again_on_demand(void **state)
     assert_int_equal(r.already, 1);
     assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "2");
     w.run[0].config.settings = (char *)"done";                                              /* the plugin has been mended */
-    r = run_sched(&w, (struct sched_options){ .jobs = 1, .retry_failed = 1 });
+    r = run_sched(&w, (struct sched_options){ .jobs = 1, .only = first });
+    assert_int_equal(r.total, 1);
     assert_int_equal(r.failed, 0);
     assert_int_equal(r.done, 1);
     assert_string_equal(state_of(&w, 0), "done");
     assert_string_equal(ask(&w, "SELECT count(*) FROM attempt WHERE status = 'failed'", NULL), "1");     /* the evidence stays */
+    world_end(&w);
+}
+
+static void no_other_run_is_started_then(void **state)
+{
+    (void)state;
+    WORLD(w, "done", "slow");
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 2, .only = first });
+    assert_int_equal(r.done, 1);
+    assert_int_equal(r.interrupted, 0);
+    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "1");
+    assert_string_equal(ask(&w, "SELECT count(*) FROM sweep_cell", NULL), "2");              /* the plan is whole */
     world_end(&w);
 }
 
@@ -422,7 +437,7 @@ static void logs_are_of_the_last_attempt(void **state)
     fclose(f);
     assert_string_equal(text, "assertion failed in the plugin\n");
     w.run[0].config.settings = (char *)"done";
-    run_sched(&w, (struct sched_options){ .jobs = 1, .retry_failed = 1 });
+    run_sched(&w, (struct sched_options){ .jobs = 1, .only = first });
     assert_int_not_equal(access(path, F_OK), 0);
     world_end(&w);
 }
@@ -748,7 +763,7 @@ int main(int argc, char **argv)
     if (argc > 1 && !strcmp(argv[1], "work")) return worker_main();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sweep_is_done_once), cmocka_unit_test(each_failure_costs_its_own_run),
-        cmocka_unit_test(failed_runs_are_tried_again_on_demand), cmocka_unit_test(finishing_order_does_not_matter),
+        cmocka_unit_test(failed_runs_are_tried_again_on_demand), cmocka_unit_test(no_other_run_is_started_then), cmocka_unit_test(finishing_order_does_not_matter),
         cmocka_unit_test(workers_inherit_nothing), cmocka_unit_test(a_talkative_worker_does_not_fill_the_disk),
         cmocka_unit_test(logs_are_of_the_last_attempt), cmocka_unit_test(many_records_all_arrive),
         cmocka_unit_test(a_process_left_behind_is_ended), cmocka_unit_test(a_worker_that_cannot_be_executed_fails),

@@ -172,12 +172,26 @@ static void the_nearest_name(void **state)
     assert_null(str_nearest("rope", (const char *[]){ NULL }));
 }
 
+static void durations(void **state)
+{
+    (void)state;
+    static const struct { double seconds; const char *text; } table[] = {
+        { -5, "0 s" }, { 0.4, "0 s" }, { 59.4, "59 s" }, { 59.6, "1 min 0 s" }, { 200, "3 min 20 s" }, { 3599, "59 min 59 s" }, { 3600, "1 h 0 min" },
+        { 18720, "5 h 12 min" }, { 86399, "23 h 59 min" }, { 86400, "1 d 0 h" }, { 273600, "3 d 4 h" } };
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        struct str s = { 0 };
+        str_duration(&s, table[i].seconds);
+        assert_string_equal(str_text(&s), table[i].text);
+        str_free(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_grows_and_ends_in_nul), cmocka_unit_test(lost_memory_is_remembered), cmocka_unit_test(json_strings),
         cmocka_unit_test(reals_in_their_shortest_exact_spelling), cmocka_unit_test(whole_numbers), cmocka_unit_test(real_numbers),
-        cmocka_unit_test(utf8_is_judged_strictly), cmocka_unit_test(names), cmocka_unit_test(the_nearest_name),
+        cmocka_unit_test(utf8_is_judged_strictly), cmocka_unit_test(names), cmocka_unit_test(the_nearest_name), cmocka_unit_test(durations),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

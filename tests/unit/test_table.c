@@ -126,6 +126,18 @@ static void out_of_memory_is_reported(void **state)
     }
 }
 
+static void lines_are_cut_at_columns(void **state)
+{
+    (void)state;
+    static const struct { const char *text; size_t columns, bytes; } table[] = {
+        { "abc", 2, 2 }, { "abc", 3, 3 }, { "abc", 99, 3 }, { "abc", 0, 0 }, { "\xe6\x97\xa5\xe6\x9c\xac", 3, 3 }, { "\xe6\x97\xa5\xe6\x9c\xac", 4, 6 },
+        { "\xe6\x97\xa5", 1, 0 }, { "e\xcc\x81x", 1, 3 } };                 /* an accent stays with its letter */
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        size_t n = table_fit(table[i].text, strlen(table[i].text), table[i].columns);
+        if (n != table[i].bytes) fail_msg("'%s' in %zu columns: %zu bytes, expected %zu", table[i].text, table[i].columns, n, table[i].bytes);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -135,6 +147,7 @@ int main(void)
         cmocka_unit_test(json_types), cmocka_unit_test(json_stays_valid), cmocka_unit_test(short_last_row_ends_in_null),
         cmocka_unit_test(out_of_memory_is_reported), cmocka_unit_test(html_escapes_and_names_its_headers),
         cmocka_unit_test(latex_escapes_what_tex_would_obey),
+        cmocka_unit_test(lines_are_cut_at_columns),
     };
     return cmocka_run_group_tests_name("table", tests, NULL, NULL);
 }
