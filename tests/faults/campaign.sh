@@ -38,7 +38,7 @@ strike() {
 }
 # run_through: one lab run under fire; its exit status
 run_through() {
-    lab run sweep.ini --db "$db" --jobs 2 --retry-failed >out 2>err & local lab=$!
+    lab run sweep.ini --db "$db" --jobs 2 >out 2>err & local lab=$!
     {
         while [ $spent -lt $kills ] && kill -0 $lab; do
             sleep "0.$((RANDOM % 7))$((RANDOM % 10))"
