@@ -5,7 +5,7 @@
 # and every weight must be those of an undisturbed sweep.  Rounds go on, each in a new database, until all kills are spent.
 . "$(dirname "$0")/lib.sh"
 kills=${1:-${KILLS:-200}}
-experiment "${STEPS:-6000}" 'none, sinusoidal, learned' 0..1 >sweep.ini
+experiment "${STEPS:-20000}" 'none, sinusoidal, learned' 0..1 >sweep.ini
 printf '[limits]\ncheckpoint = 0.1\n' >>sweep.ini
 
 # rows SCHEMA: key and value of everything that a view shows of runs that are done, without times, hosts and attempts

@@ -2,8 +2,8 @@
 # resume.sh -- a run that was stopped or killed goes on from its checkpoint, to the same bits; damage is told and the checkpoint
 # before is used; two programs on one database share the work.
 . "$(dirname "$0")/lib.sh"
-experiment 30000 'none, learned' 0 >long.ini
-printf '[limits]\ncheckpoint = 0.2\n' >>long.ini
+experiment 80000 'none, learned' 0 >long.ini
+printf '[limits]\ncheckpoint = 0.1\n' >>long.ini
 
 db=whole/lab.db; lab run long.ini --db $db >out 2>err
 same "an undisturbed run" $? 0
@@ -23,7 +23,7 @@ ends_alike() {
 for signal in TERM KILL; do
     db=$signal/lab.db; start
     check "$signal: checkpoints are written" wait_for 20 saved
-    sleep 0.4
+    sleep 0.2
     kill -$signal $lab; { wait $lab; } 2>/dev/null
     ends_alike $signal
     check "$signal: went on from a checkpoint" [ "$(ask "SELECT count(*) FROM attempt WHERE status = 'done' AND from_step > 0 AND parent_uuid IS NOT NULL")" -ge 1 ]
@@ -31,7 +31,7 @@ done
 
 # What was told after the checkpoint is told again by the next attempt, never twice by the same.
 db=damaged/lab.db; start
-wait_for 20 saved; sleep 0.4
+wait_for 20 saved; sleep 0.2
 kill -TERM $lab; wait $lab
 for key in $(cd damaged/checkpoints && ls *.a | sed 's/\.a$//'); do
     a=damaged/checkpoints/$key.a b=damaged/checkpoints/$key.b newest=$a
@@ -44,7 +44,7 @@ same "a damaged checkpoint: stands in the reason" "$(ask "SELECT count(*) FROM a
 same "a damaged checkpoint: the one before was used" "$(ask "SELECT count(*) FROM attempt WHERE status = 'done' AND from_step > 0")" 2
 
 db=both/lab.db; start
-wait_for 20 saved; sleep 0.4
+wait_for 20 saved; sleep 0.2
 kill -TERM $lab; wait $lab
 for file in both/checkpoints/*; do truncate -s 700 $file; done
 ends_alike "no sound checkpoint"
