@@ -51,13 +51,15 @@ run_through() {
 lab run sweep.ini --db whole/lab.db --jobs 2 >out 2>err
 same "an undisturbed sweep" $? 0
 rounds=0 lost=0 duplicated=0 differing=0 odd=0
-while [ $spent -lt $kills ] && [ $odd = 0 ]; do
+while [ $spent -lt $kills ] && [ "$odd" = 0 ]; do
     rounds=$((rounds + 1)) db=$rounds/lab.db
     command=run code=
-    until [ "$command $code" = 'run 0' ] || [ $odd != 0 ]; do
+    until [ "$command $code" = 'run 0' ] || [ "$odd" != 0 ]; do
         command=run; [ "$code" != 1 ] || command=retry          # a killed worker's run has failed: it wants to be asked for
+        before=$spent
         run_through $command; code=$?
         case $code in 0|1|137) ;; *) odd=$code ;; esac
+        [ "$command $code $before" != "retry 1 $spent" ] || odd="$(cat err)"      # it failed, and nobody had killed it
     done
     read -r l du di <<<"$(differences "$db")"
     lost=$((lost + l)) duplicated=$((duplicated + du)) differing=$((differing + di))
@@ -65,7 +67,7 @@ while [ $spent -lt $kills ] && [ $odd = 0 ]; do
     same "round $rounds: nothing is left of checkpoints" "$(ls $rounds/checkpoints)" ""
     same "round $rounds: a sound database" "$(ask 'PRAGMA integrity_check; PRAGMA foreign_key_check')" ok
 done
-same "no exit status but 0, 1 and 137" "$odd" 0
+same "nothing fails but by a kill: exit statuses are 0, 1 and 137" "$odd" 0
 resumed=0
 for db in [0-9]*/lab.db; do resumed=$((resumed + $(ask 'SELECT count(*) FROM attempt WHERE from_step > 0'))); done
 check "some runs went on from a checkpoint" [ $resumed -gt 0 -o $kills -lt 5 ]
