@@ -74,11 +74,12 @@ FUZZ_SRC    := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_BIN    := $(FUZZ_SRC:%.c=$(B)/%)
 REPLAY_BIN  := $(FUZZ_SRC:tests/fuzz/fuzz_%.c=$(B)/tests/fuzz/replay_%)
 SQL_SRC     := $(wildcard core/store/*.sql core/store/views/*.sql core/store/migrations/*.sql)
+CSS_SRC     := $(wildcard core/answer/*.css)
 SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
 .PHONY: flavour-tests install-test bench test-speed FORCE
-.PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz
+.PHONY: slow-test test-faults test-faults-short fuzz fuzz-run fuzz-replay deps-fuzz
 
 all: lab
 
@@ -103,6 +104,8 @@ FORCE:
 
 $(B)/gen/sql.h: $(SQL_SRC) tests/embed.sh
 	$(Q)mkdir -p $(@D); sh tests/embed.sh $(SQL_SRC) > $@
+$(B)/gen/css.h: $(CSS_SRC) tests/embed.sh
+	$(Q)mkdir -p $(@D); sh tests/embed.sh $(CSS_SRC) > $@
 
 $(B)/gen/skeleton.h: $(SKELETONS) tests/embed.sh
 	$(Q)mkdir -p $(@D); sh tests/embed.sh $(SKELETONS) > $@
@@ -112,7 +115,7 @@ $(B)/gen/build.h: FORCE
 	$(Q)mkdir -p $(@D); sh tests/build_info.sh '$(CC)' '$(subst ','\'',$(CFLAGS) $(filter-out -D% -I%,$(OUR_CFLAGS)))' > $@.new; \
 	 cmp -s $@.new $@ 2>/dev/null && rm $@.new || mv $@.new $@
 
-GEN := $(B)/gen/sql.h $(B)/gen/skeleton.h $(B)/gen/build.h
+GEN := $(B)/gen/sql.h $(B)/gen/css.h $(B)/gen/skeleton.h $(B)/gen/build.h
 
 $(B)/core/nn/kern.%.o: core/nn/kern.c $(B)/flags
 	$(call say,CC,$@)
@@ -189,11 +192,19 @@ check-plugins: lab
 
 ## make test        every fast test, in float and in double (also: make check)
 check: test
-test: check-layers check-headers check-exports check-plugins unit cli-test fuzz-replay install-test flavour-tests
+test: check-layers check-headers check-exports check-plugins unit cli-test fuzz-replay install-test flavour-tests test-faults-short
 flavour-tests: unit cli-test
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit check-plugins
 	$(Q)for isa in generic avx2; do [ $$isa = generic ] || grep -qw $$isa /proc/cpuinfo || continue; \
 	 echo "numerics with LAB_SIMD=$$isa"; LAB_SIMD=$$isa sh tests/run_unit.sh $(NUMERIC) $(NUMERIC:build/normal/%=build/double/%) || exit 1; done
+
+# After the other tests: they would only wait for each other.
+test-faults-short: lab | flavour-tests
+	$(Q)bash tests/faults/run.sh 'campaign 10'
+
+## make test-faults kill, interrupt, fill the disk, load bad plugins, 200 kills over sweeps; within ten minutes
+test-faults: lab $(BAD_PLUGINS)
+	$(Q)bash tests/faults/run.sh kill interrupt resume plugin disk 'campaign 200'
 
 ## make bench       time a training step of three models against its matrix products
 bench: lab

@@ -6,13 +6,16 @@
 #ifndef LAB_ANSWER_RESULTS_H
 #define LAB_ANSWER_RESULTS_H
 #include <stdio.h>
-#include "store/store.h"
-
-enum { RESULTS_NO_SWEEP = 1 };
+#include "answer/study.h"
+#include "answer/table.h"
 
 /* The sweep of the experiment file with this hash, NULL: the sweep entered last.
- * 0, -1 with a database or output error, or RESULTS_NO_SWEEP: nothing printed, err says what to do. */
+ * 0, -1 with a database or output error, or STUDY_NO_SWEEP: nothing printed, err says what to do. */
 int results_print(struct store *, const char *ini_sha256, FILE *out, struct lab_err *err);
 /* The same numbers as a JSON array, one object for each encoder and length. */
 int results_json(struct store *, const char *ini_sha256, FILE *out, struct lab_err *err);
+/* One row an arm and length, every digit.  0, or -1 and no table; the caller frees it. */
+int results_rows(struct study *, struct table *out);
+/* One panel, all its lengths side by side, with chance and ceiling.  0, or -1 and no table; the caller frees it. */
+int results_table(struct study *, int panel, struct table *out);
 #endif

@@ -1,6 +1,6 @@
 /* table -- see table.h.
  *
- * Text and Markdown are for eyes: whatever a terminal would obey instead of show is written as \xNN.
+ * Text, Markdown, HTML and LaTeX are for eyes: whatever a terminal would obey instead of show is written as \xNN.
  * CSV and JSON are for programs: every byte survives, quoted.  Asks no locale, so output is the same everywhere.
  */
 #include "answer/table.h"
@@ -140,7 +140,7 @@ size_t table_fit(const char *text, size_t n, size_t columns)
     return at;
 }
 
-/* ---- the four formats ---- */
+/* ---- the formats ---- */
 
 static void repeat(struct str *out, const char *text, size_t n)
 {
@@ -251,6 +251,63 @@ static void write_json(const struct table *t, struct str *out)
     str_add(out, n_rows(t) > 1 ? "\n]\n" : "]\n");
 }
 
+/* Every character that means something to the format, and what stands for it. */
+struct escape { const char *text, *instead; };
+static const struct escape html_escape[] = { { "&", "&amp;" }, { "<", "&lt;" }, { ">", "&gt;" }, { "\"", "&quot;" }, { NULL, NULL } };
+static const struct escape latex_escape[] = {
+    { "&", "\\&" }, { "%", "\\%" }, { "$", "\\$" }, { "#", "\\#" }, { "_", "\\_" }, { "{", "\\{" }, { "}", "\\}" },
+    { "~", "\\textasciitilde{}" }, { "^", "\\textasciicircum{}" }, { "\\", "\\textbackslash{}" }, { "<", "\\textless{}" },
+    { ">", "\\textgreater{}" }, { "\u00b1", "$\\pm$" }, { NULL, NULL } };
+
+static void escaped(struct str *out, const char *text, const struct escape *table)
+{
+    struct str shown = { 0 };
+    show(&shown, text, 0);
+    for (const char *at = str_text(&shown); *at; ) {
+        const struct escape *e = table;
+        while (e->text && strncmp(e->text, at, strlen(e->text))) e++;
+        if (e->text) str_add(out, e->instead);
+        else str_addn(out, at, 1);
+        at += e->text ? strlen(e->text) : 1;
+    }
+    out->failed |= shown.failed;
+    str_free(&shown);
+}
+
+void table_html(struct str *out, const char *text) { escaped(out, text, html_escape); }
+
+static void write_html(const struct table *t, const int *right, struct str *out)
+{
+    str_add(out, "<thead>\n");
+    for (size_t row = 0; row < n_rows(t); row++) {
+        str_add(out, "<tr>");
+        for (int col = 0; col < t->n_col; col++) {
+            int number = row ? is_number(t, row, col) : right[col];
+            const char *tag = row == 0 ? "th scope=\"col\"" : col == 0 ? "th scope=\"row\"" : "td";
+            str_printf(out, "<%s%s>", tag, number ? " class=\"n\"" : "");
+            escaped(out, cell_at(t, row, col), html_escape);
+            str_add(out, row == 0 || col == 0 ? "</th>" : "</td>");
+        }
+        str_add(out, row == 0 ? "</tr>\n</thead>\n<tbody>\n" : "</tr>\n");
+    }
+    str_add(out, "</tbody>\n");
+}
+
+static void write_latex(const struct table *t, const int *right, struct str *out)
+{
+    str_add(out, "% needs \\usepackage{booktabs}\n\\begin{tabular}{");
+    for (int col = 0; col < t->n_col; col++) str_add(out, right[col] ? "r" : "l");
+    str_add(out, "}\n\\toprule\n");
+    for (size_t row = 0; row < n_rows(t); row++) {
+        for (int col = 0; col < t->n_col; col++) {
+            str_add(out, col ? " & " : "");
+            escaped(out, cell_at(t, row, col), latex_escape);
+        }
+        str_add(out, row ? " \\\\\n" : " \\\\\n\\midrule\n");
+    }
+    str_add(out, "\\bottomrule\n\\end{tabular}\n");
+}
+
 void table_write(const struct table *t, enum table_format format, struct str *out)
 {
     struct lab_err ignored;
@@ -266,6 +323,8 @@ void table_write(const struct table *t, enum table_format format, struct str *ou
     case TABLE_MARKDOWN: write_markdown(t, width, right, out); break;
     case TABLE_CSV:      write_csv(t, out); break;
     case TABLE_JSON:     write_json(t, out); break;
+    case TABLE_HTML:     write_html(t, right, out); break;
+    case TABLE_LATEX:    write_latex(t, right, out); break;
     }
 done:
     free(width);

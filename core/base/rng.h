@@ -15,7 +15,8 @@ enum rng_stream {
     RNG_DROPOUT,                     /* a = step, b = place in the model */
     RNG_POSITIONS,                   /* a = step, b = sequence; in evaluation a = length, b = example */
     RNG_ENCODER,                     /* a = step, b = layer: lab_call.seed */
-    RNG_CEILING                      /* a = multiset, b = length: order-blind ceiling */
+    RNG_CEILING,                     /* a = multiset, b = length: order-blind ceiling */
+    RNG_RESAMPLE                     /* a = values, b = which: sign flips and bootstraps of the answer */
 };
 
 struct lab_rng rng_stream(uint64_t seed, enum rng_stream stream, uint32_t a, uint32_t b);

@@ -6,6 +6,7 @@
 #ifndef LAB_CLI_CMD_H
 #define LAB_CLI_CMD_H
 #include "abi/lab_plugin.h"
+#include "answer/study.h"
 #include "exp/conf.h"
 #include "host/plugin.h"
 #include "store/store.h"
@@ -48,6 +49,14 @@ int cli_fail(const struct cmd *, int code, const struct lab_err *err);
 int cli_conf(struct conf *, const char *path, const struct cli_many *set, struct lab_err *err);
 int cli_registry(struct registry *, const struct cli_many *plugin, struct lab_err *err);
 
+/* What commands that read results share: a database, and the study of a file or of the sweep entered last. */
+struct cli_study { const char *db; struct cli_many set; struct store *store; struct study study; struct lab_err err; };
+/* argv[1], if there, is the experiment file.  EXIT_DONE, or the exit code, its message printed; cli_study_close follows. */
+int  cli_study_open(const struct cmd *, struct cli_study *, int argc, char **argv);
+void cli_study_close(struct cli_study *);
+/* To a file, replaced as a whole or not at all; NULL or "-": to standard output. */
+int  cli_write(const char *path, const struct str *, struct lab_err *err);
+
 int cmd_run(const struct cmd *, int, char **);
 int cmd_plan(const struct cmd *, int, char **);
 int cmd_results(const struct cmd *, int, char **);
@@ -56,6 +65,10 @@ int cmd_retry(const struct cmd *, int, char **);
 int cmd_gc(const struct cmd *, int, char **);
 int cmd_fsck(const struct cmd *, int, char **);
 int cmd_doctor(const struct cmd *, int, char **);
+int cmd_compare(const struct cmd *, int, char **);
+int cmd_plot(const struct cmd *, int, char **);
+int cmd_report(const struct cmd *, int, char **);
+int cmd_export(const struct cmd *, int, char **);
 int cmd_query(const struct cmd *, int, char **);
 int cmd_list(const struct cmd *, int, char **);
 int cmd_info(const struct cmd *, int, char **);

@@ -119,7 +119,7 @@ static void state(struct str *out, const struct row *r)
     str_add(out, r->failed ? "failed" : r->done ? "done" : r->to_evaluate ? "evaluate" : "train");
 }
 static void expected_s(struct str *out, const struct row *r) { str_printf(out, "%.3f", r->seconds); }
-static void short_key(struct str *out, const struct row *r) { str_printf(out, "%.16s", r->run->config.key); }
+static void short_key(struct str *out, const struct row *r) { str_printf(out, "%.12s", r->run->config.key); }
 static void whole_key(struct str *out, const struct row *r) { str_add(out, r->run->config.key); }
 
 static const struct column {

@@ -6,12 +6,11 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "answer/table.h"
+#include "answer/fetch.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "cli/cmd.h"
@@ -115,45 +114,6 @@ static int unknown_name(const struct library *lib, const char *name, struct lab_
 
 /* ---- output ---- */
 
-struct output { struct table table; int started; };
-
-static int take_header(void *ctx, int n, const char *const *name)
-{
-    struct output *o = ctx;
-    table_init(&o->table, n);
-    o->started = 1;
-    for (int i = 0; i < n; i++) table_add(&o->table, name[i]);
-    return 0;
-}
-
-static void take_value(struct table *t, const struct store_value *v)
-{
-    char number[32];
-    struct str real = { 0 };
-    switch (v->type) {
-    case STORE_NULL: table_add(t, NULL); break;
-    case STORE_TEXT: table_add(t, v->text); break;
-    case STORE_INTEGER:
-        snprintf(number, sizeof number, "%lld", (long long)v->integer);
-        table_number(t, number);
-        break;
-    case STORE_REAL:
-        str_real(&real, v->real);
-        if (isfinite(v->real)) table_number(t, str_text(&real));
-        else table_add(t, str_text(&real));          /* JSON has no number for it */
-        t->failed |= real.failed;
-        str_free(&real);
-        break;
-    }
-}
-
-static int take_row(void *ctx, int n, const struct store_value *value)
-{
-    struct output *o = ctx;
-    for (int i = 0; i < n; i++) take_value(&o->table, &value[i]);
-    return o->table.failed;
-}
-
 static int print(const struct cmd *cmd, const struct table *t, enum table_format format)
 {
     struct str text = { 0 };
@@ -196,13 +156,13 @@ static int ask(const struct cmd *cmd, const char *db, const char *sql, char **ar
 {
     struct lab_err err;
     struct store *store;
-    struct output out = { .started = 0 };
-    struct store_rows rows = { take_header, take_row, &out };
+    struct table table;
     if (store_open(&store, db, STORE_READ, &err) != 0) return cli_fail(cmd, EXIT_DATABASE, &err);
-    int rc = store_query(store, sql, (const char *const *)args, n_args, (double)seconds, &rows, &err);
+    int rc = fetch_table(store, sql, (const char *const *)args, n_args, (double)seconds, &table, &err);
     store_close(store);
-    rc = rc == 0 ? print(cmd, &out.table, format) : cli_fail(cmd, rc == -1 ? EXIT_DATABASE : EXIT_USAGE, &err);
-    if (out.started) table_free(&out.table);
+    if (rc != 0) return cli_fail(cmd, rc == -1 ? EXIT_DATABASE : EXIT_USAGE, &err);
+    rc = print(cmd, &table, format);
+    table_free(&table);
     return rc;
 }
 

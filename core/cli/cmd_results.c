@@ -28,7 +28,7 @@ int cmd_results(const struct cmd *cmd, int argc, char **argv)
 
     if (store_open(&store, db, STORE_READ, &err) == 0) {
         int rc = (json ? results_json : results_print)(store, argc == 2 ? conf.sha256 : NULL, stdout, &err);
-        code = rc == 0 ? EXIT_DONE : rc == RESULTS_NO_SWEEP ? EXIT_USAGE : EXIT_DATABASE;
+        code = rc == 0 ? EXIT_DONE : rc == STUDY_NO_SWEEP ? EXIT_USAGE : EXIT_DATABASE;
     }
     if (code != EXIT_DONE) cli_fail(cmd, code, &err);
     store_close(store);

@@ -130,17 +130,19 @@ static int set_plugin_option(const struct build *b, const struct conf_entry *e, 
     return check_unused(b, e, p);
 }
 
-static int unknown_section(const struct build *b, const struct conf_entry *e)
+int config_check_section(const struct conf_entry *e, struct lab_err *err)
 {
     static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", "positions", "limits", "paper", NULL };
+    enum plugin_kind kind;
+    if (plugin_section(e->section, &kind)) return 0;
+    for (int i = 0; known[i]; i++) if (!strcmp(e->section, known[i])) return 0;
     const char *near = str_nearest(e->section, known);
-    return conf_fail(e, b->err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, positions, limits, paper, encoder.NAME, task.NAME",
+    return conf_fail(e, err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, positions, limits, paper, encoder.NAME, task.NAME",
                      e->section, near ? ": did you mean [" : "", near ? near : "", near ? "]?" : "");
 }
 
 static int place(const struct build *b, const struct conf_entry *e)
 {
-    static const char *const elsewhere[] = { "run", "experiment", "sweep" };
     enum plugin_kind kind;
     const char *name = plugin_section(e->section, &kind);
     if (name) return set_plugin_option(b, e, kind, name);
@@ -149,8 +151,7 @@ static int place(const struct build *b, const struct conf_entry *e)
     if (!strcmp(e->section, "eval")) return set(b, e, config_eval_table, &b->c->eval);
     if (!strcmp(e->section, "limits")) return set(b, e, config_limits_table, &b->c->limits);
     if (!strcmp(e->section, "positions")) return set(b, e, config_positions_table, &b->c->positions);
-    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; i++) if (!strcmp(e->section, elsewhere[i])) return 0;
-    return unknown_section(b, e);
+    return strcmp(e->section, "run") ? config_check_section(e, b->err) : 0;      /* the rest is sweep's, or the answer's */
 }
 
 /* ---- the run's encoder and task ---- */

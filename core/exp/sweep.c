@@ -94,15 +94,21 @@ static int read_values(struct plan *p, struct axis *a, int whole_number)
     }
 }
 
+/* The host's sections that may be swept, and where a run keeps what they say. */
+static const struct { const char *section; const struct lab_option *table; size_t at; } own[] = {
+    { "model", config_model_table, offsetof(struct run_config, model) },
+    { "train", config_train_table, offsetof(struct run_config, train) },
+    { "positions", config_positions_table, offsetof(struct run_config, positions) },
+};
+enum { N_OWN = sizeof own / sizeof *own };
+
 /* The option row behind section.key; NULL with a message. */
 static const struct lab_option *row_of(struct plan *p, const struct axis *a)
 {
-    const struct { const char *section; const struct lab_option *table; } own[] = {
-        { "model", config_model_table }, { "train", config_train_table }, { "positions", config_positions_table } };
     const struct lab_option *table = NULL;
     struct lab_err why;
     int encoder = !strncmp(a->section, "encoder.", 8), task = !strncmp(a->section, "task.", 5);
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) if (!strcmp(a->section, own[i].section)) table = own[i].table;
+    for (int i = 0; i < N_OWN; i++) if (!strcmp(a->section, own[i].section)) table = own[i].table;
     if (encoder || task) {
         const struct plugin_entry *e = registry_find(p->registry, encoder ? PLUGIN_ENCODER : PLUGIN_TASK, strchr(a->section, '.') + 1, &why);
         if (!e) return conf_fail(a->from, p->err, "axis %s: %s", a->from->key, why.msg), NULL;
@@ -156,6 +162,7 @@ static int read_axes(struct plan *p)
     for (size_t i = 0; i < p->conf->n; i++) {
         const struct conf_entry *e = &p->conf->entry[i];
         if (!strcmp(e->section, "run")) return conf_fail(e, p->err, "unknown section [run]: encoder, task and seed stand in [sweep]");
+        if (config_check_section(e, p->err) != 0) return -1;
         if (!strcmp(e->section, "sweep") && add_axis(p, e) != 0) return -1;
     }
     for (int k = 0; k < 2; k++)
@@ -218,13 +225,9 @@ static int seen_before(struct seen *seen, const struct sweep *s, size_t run)
 /* Where the run keeps the value of an axis; NULL if it has none: another encoder's or task's option. */
 static const void *self_of(const struct run_config *c, const struct axis *a)
 {
-    const struct { const char *kind, *name; const void *self; } part[] = {
-        { "model", "", &c->model }, { "train", "", &c->train },
-        { "encoder.", c->encoder->name, c->encoder_self }, { "task.", c->task->name, c->task_self } };
-    for (size_t i = 0; a->row && i < sizeof part / sizeof *part; i++) {
-        size_t n = strlen(part[i].kind);
-        if (!strncmp(a->section, part[i].kind, n) && !strcmp(a->section + n, part[i].name)) return part[i].self;
-    }
+    for (int i = 0; i < N_OWN; i++) if (!strcmp(a->section, own[i].section)) return (const char *)c + own[i].at;
+    if (!strncmp(a->section, "encoder.", 8)) return strcmp(a->section + 8, c->encoder->name) ? NULL : c->encoder_self;
+    if (!strncmp(a->section, "task.", 5)) return strcmp(a->section + 5, c->task->name) ? NULL : c->task_self;
     return NULL;
 }
 

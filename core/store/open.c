@@ -25,8 +25,18 @@
 enum { APPLICATION_ID = 0x4C414231,  /* 'LAB1' */
        WRITER_PATIENCE_MS = 60000, READER_PATIENCE_MS = 10000 };
 
-static const char *const view[] = { SQL_VIEWS_RUNS, SQL_VIEWS_RESULTS, SQL_VIEWS_CURVES, SQL_VIEWS_BY_LENGTH, SQL_VIEWS_BY_POSITION,
-                                    SQL_VIEWS_BY_SLICE, SQL_VIEWS_FREE_RUNNING, SQL_VIEWS_DIVERGED, SQL_VIEWS_FAILURES };
+static const struct { const char *name, *sql; } view[] = {
+    { "runs", SQL_VIEWS_RUNS },           { "results", SQL_VIEWS_RESULTS },         { "curves", SQL_VIEWS_CURVES },
+    { "by_length", SQL_VIEWS_BY_LENGTH }, { "by_position", SQL_VIEWS_BY_POSITION }, { "by_seed", SQL_VIEWS_BY_SEED },
+    { "paired", SQL_VIEWS_PAIRED },       { "by_slice", SQL_VIEWS_BY_SLICE },       { "free_running", SQL_VIEWS_FREE_RUNNING },
+    { "diverged", SQL_VIEWS_DIVERGED },   { "failures", SQL_VIEWS_FAILURES } };
+enum { N_VIEW = sizeof view / sizeof *view };
+
+int db_is_view(const char *name)
+{
+    for (int i = 0; i < N_VIEW; i++) if (!sqlite3_stricmp(view[i].name, name)) return 1;
+    return 0;
+}
 
 int db_fail(struct store *s, struct lab_err *err)
 {
@@ -239,21 +249,19 @@ static int put_meta(struct store *s, struct lab_err *err)
     return rc == SQLITE_OK ? 0 : db_fail(s, err);
 }
 
+int db_drop_views(struct store *s, struct lab_err *err)
+{
+    char drop[64];
+    for (int i = 0; i < N_VIEW; i++) {
+        snprintf(drop, sizeof drop, "DROP VIEW IF EXISTS %s", view[i].name);
+        if (sqlite3_exec(s->db, drop, NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
+    }
+    return 0;
+}
+
 int db_make_views(struct store *s, struct lab_err *err)
 {
-    for (;;) {                                       /* whatever views there are, of this schema or an earlier one */
-        sqlite3_stmt *st = NULL;
-        char *drop = NULL;
-        int ok = sqlite3_prepare_v2(s->db, "SELECT name FROM sqlite_schema WHERE type = 'view'", -1, &st, NULL) == SQLITE_OK;
-        if (ok && sqlite3_step(st) == SQLITE_ROW) drop = sqlite3_mprintf("DROP VIEW \"%w\"", sqlite3_column_text(st, 0));
-        sqlite3_finalize(st);
-        if (!drop) break;
-        ok = sqlite3_exec(s->db, drop, NULL, NULL, NULL) == SQLITE_OK;
-        sqlite3_free(drop);
-        if (!ok) return db_fail(s, err);
-    }
-    for (size_t i = 0; i < sizeof view / sizeof *view; i++)
-        if (sqlite3_exec(s->db, view[i], NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
+    for (int i = 0; i < N_VIEW; i++) if (sqlite3_exec(s->db, view[i].sql, NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
     return 0;
 }
 
@@ -273,6 +281,42 @@ static int create(struct store *s, struct lab_err *err)
     return db_make_tables(s, err) == 0 && put_meta(s, err) == 0 ? store_commit(s, err) : -1;
 }
 
+/* Is the view in the file as we write it?  SQLite keeps its text without what stands before CREATE and without the end. */
+static int view_is_current(struct store *s, int i, int *current, struct lab_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    const char *create = strstr(view[i].sql, "CREATE VIEW");
+    int rc = sqlite3_prepare_v2(s->db, "SELECT sql FROM sqlite_schema WHERE type = 'view' AND name = ?1", -1, &st, NULL);
+    if (rc == SQLITE_OK) rc = sqlite3_bind_text(st, 1, view[i].name, -1, SQLITE_STATIC);
+    if (rc == SQLITE_OK) rc = sqlite3_step(st);
+    const char *found = rc == SQLITE_ROW ? (const char *)sqlite3_column_text(st, 0) : NULL;
+    size_t n = found ? strlen(found) : 0;
+    *current = found && !strncmp(found, create, n) && create[n] == ';';
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) db_fail(s, err);
+    sqlite3_finalize(st);
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : -1;
+}
+
+/* Views hold no data and belong to the program: a file from an earlier one gets those of this one. */
+static int refresh_views(struct store *s, struct lab_err *err)
+{
+    for (int i = 0, current; i < N_VIEW; i++) {
+        char drop[64];
+        if (view_is_current(s, i, &current, err) != 0) return -1;
+        if (current) continue;
+        snprintf(drop, sizeof drop, "DROP VIEW IF EXISTS %s", view[i].name);
+        if (store_begin(s, err) != 0) return -1;
+        if (sqlite3_exec(s->db, drop, NULL, NULL, NULL) != SQLITE_OK || sqlite3_exec(s->db, view[i].sql, NULL, NULL, NULL) != SQLITE_OK) {
+            db_fail(s, err);
+            sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+            return -1;
+        }
+        if (store_commit(s, err) != 0) return -1;
+        s->views_made++;
+    }
+    return 0;
+}
+
 /* SQLite does not wait for a lock when it changes the journal's mode, so we do. */
 static int use_wal(struct store *s, struct lab_err *err)
 {
@@ -287,7 +331,7 @@ static int prepare_writer(struct store *s, enum identity found, int64_t version,
 {
     if (found == EMPTY && create(s, err) != 0) return -1;
     if (found == EARLIER && db_migrate(s, db_steps, version, DB_SCHEMA, err) != 0) return -1;
-    if (use_wal(s, err) != 0) return -1;
+    if (use_wal(s, err) != 0 || refresh_views(s, err) != 0) return -1;
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
     int before = sqlite3_total_changes(s->db), rc = db_mark_lost(s, 0, err);
     s->marked_lost = sqlite3_total_changes(s->db) - before;

@@ -45,8 +45,12 @@ static int refuse_write(struct store *s, struct lab_err *err)
 static int refuse_sql(struct store *s, const char *sql, struct lab_err *err)
 {
     int code = sqlite3_errcode(s->db) & 0xff, at = sqlite3_error_offset(s->db);
+    const char *missing = "no such table: ", *message = sqlite3_errmsg(s->db);
     if (code == SQLITE_AUTH) return refuse_write(s, err);
     if (code != SQLITE_ERROR) return db_fail(s, err);
+    if (!strncmp(message, missing, strlen(missing)) && db_is_view(message + strlen(missing)))
+        return lab_fail(err, "%s: has no view %s yet: an earlier lab made it, and the next `lab run` on it adds what is new", s->path,
+                        message + strlen(missing)), -2;
     if (at < 0) lab_fail(err, "%s: %s", s->path, sqlite3_errmsg(s->db));
     else lab_fail(err, "%s: %s, at '%.*s'", s->path, sqlite3_errmsg(s->db), (int)strcspn(sql + at, "\n"), sql + at);
     return -2;

@@ -32,7 +32,7 @@ CREATE TABLE run(                        -- what is trained: identity only, neve
   train_length INTEGER,                  -- the longest in training; NULL: not known
   config     TEXT NOT NULL) STRICT;      -- canonical JSON
 CREATE UNIQUE INDEX run_order ON run(task, encoder, arm, seed, run_key);   -- the order in which views list runs
-CREATE INDEX run_variant ON run(variant);
+CREATE INDEX run_variant ON run(variant, task, seed);                      -- finds the partners of a run
 
 CREATE TABLE sweep_cell(                 -- the plan: which runs an experiment asks for, in order
   sweep_id INTEGER NOT NULL REFERENCES sweep ON DELETE CASCADE,

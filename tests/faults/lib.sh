@@ -59,7 +59,7 @@ wait_for() {
     while [ $tries -gt 0 ]; do "$@" && return 0; sleep 0.02; tries=$((tries - 1)); done
     return 1
 }
-workers() { pgrep -P "$1" 2>/dev/null; }
+workers() { tr " " "\n" 2>/dev/null <"/proc/$1/task/$1/children" | sed "/^$/d"; }
 has_worker() { [ -n "$(workers "$1")" ]; }
 is_gone() { for pid; do [ ! -e "/proc/$pid" ] || grep -q '^State:.Z' "/proc/$pid/status" 2>/dev/null || return 1; done; }
 curve_begun() { [ "$(ask "SELECT count(*) > 0 FROM metric" 2>/dev/null)" = 1 ]; }

@@ -167,6 +167,7 @@ static void each_key_changes_the_identity(void **state)
     check_table("encoder.rich", fake_rich_options, NULL, KEY);
     check_table("task.echo", fake_task_options, NULL, KEY | TASK);
     check_table("eval", config_eval_table + 1, NULL, 0);             /* after `lengths`, which has no default */
+    check_table("limits", config_limits_table, NULL, 0);
     const struct keys old = keys_of(base), seed = keys_of("[run]\nencoder = rich\ntask = echo\nseed = 4\n"),
                       encoder = keys_of("[run]\nencoder = plain\ntask = echo\nseed = 3\n"),
                       task = keys_of("[run]\nencoder = rich\ntask = small\nseed = 3\n");
@@ -179,6 +180,21 @@ static void each_key_changes_the_identity(void **state)
     assert_string_not_equal(task.key, old.key);
     assert_string_equal(task.variant, old.variant);
     assert_string_not_equal(task.task_key, old.task_key);
+}
+
+/* [positions] came later: as long as ids are sequential it is in no key. */
+static void positions_count_once_they_are_not_sequential(void **state)
+{
+    (void)state;
+    const struct keys old = keys_of(base), unused = keys_of(BASE "[positions]\nmax = 999\n"),
+                      random = keys_of(BASE "[positions]\nsource = random\nmax = 999\n"),
+                      wider = keys_of(BASE "[positions]\nsource = random\nmax = 1000\n");
+    assert_memory_equal(&unused, &old, sizeof old);
+    assert_string_not_equal(random.key, old.key);
+    assert_string_not_equal(random.variant, old.variant);
+    assert_string_equal(random.task_key, old.task_key);
+    assert_string_not_equal(wider.key, random.key);
+    assert_string_not_equal(wider.variant, random.variant);
 }
 
 /* ---- any configuration comes back from its settings ---- */
@@ -238,6 +254,7 @@ static void settings_give_the_same_run_back(void **state)
         add_section(&text, "model", config_model_table, &r);
         add_section(&text, "train", config_train_table, &r);
         add_section(&text, "eval", config_eval_table, &r);
+        add_section(&text, "limits", config_limits_table, &r);
         add_section(&text, "encoder.rich", fake_rich_options, &r);
         add_section(&text, "task.echo", fake_task_options, &r);
         build(&first, str_text(&text));
@@ -250,6 +267,7 @@ static void settings_give_the_same_run_back(void **state)
         assert_memory_equal(&first.config.model, &again.config.model, sizeof first.config.model);
         assert_memory_equal(&first.config.train, &again.config.train, sizeof first.config.train);
         assert_memory_equal(&first.config.eval, &again.config.eval, sizeof first.config.eval);
+        assert_memory_equal(&first.config.limits, &again.config.limits, sizeof first.config.limits);
         release(&first);
         release(&again);
         str_free(&text);
@@ -412,6 +430,7 @@ int main(void)
         cmocka_unit_test(the_defaults_have_the_key_they_always_had),
         cmocka_unit_test(spelling_changes_nothing),
         cmocka_unit_test(each_key_changes_the_identity),
+        cmocka_unit_test(positions_count_once_they_are_not_sequential),
         cmocka_unit_test(settings_give_the_same_run_back),
         cmocka_unit_test(the_longest_list_comes_back),
         cmocka_unit_test(lengths_and_dims_are_on_the_tape),

@@ -16,7 +16,7 @@
 static struct run_config config_of(const struct lab_task *task, void *self, int lo, int hi, int batch)
 {
     return (struct run_config){ .task = task, .task_self = self, .task_info = { .vocab_in = 10, .vocab_out = 10, .max_slice = 64 }, .seed = 5,
-                                .train = { .length = { lo, hi }, .batch = batch }, .eval = { .seed = 77 }, .dims = { .max_pos = 64 } };
+                                .train = { .length = { lo, hi }, .batch = batch, .grow_every = 1 }, .eval = { .seed = 77 }, .dims = { .max_pos = 64 } };
 }
 
 static const struct lab_task *echo(void) { return &fake_task[0]; }

@@ -27,6 +27,7 @@ static void make_run(struct store *s, int64_t sweep, const struct made *m)
     put_metric(s, attempt, "loss", 1000, 1.0 + m->seed);
     put_metric(s, attempt, "loss", 2000, *m->status == 'd' ? 0.25 * (1 + m->seed) : NAN);
     put_eval(s, attempt, "valid", 16, 1000, 10, 2, 120, 0.75);
+    put_eval(s, attempt, "valid", 16, 2000, 10, 2, 140, 0.5);             /* 7/8 */
     put_eval(s, attempt, "test", 16, 1000, 10, 10, 160, 0.0);             /* not the final one */
     put_eval(s, attempt, "test", 8, 2000, 10, 10, 80, 0.001);
     put_eval(s, attempt, "test", 16, 2000, 10, m->exact, m->right, 1.5);
@@ -157,9 +158,10 @@ static void curves_hold_training_and_evaluations(void **state)
     (void)state;
     struct store *s = open_set();
     expect(s, "SELECT name, unit, step, value, special FROM curves WHERE encoder = 'rope' AND seed = 1",
-           "loss|nat/token|1000|2|NULL\nloss|nat/token|2000|0.5|NULL\nloss@16|nat/token|1000|0.75|NULL\n"
-           "sequence_accuracy@16|1|1000|0.2|NULL\ntoken_accuracy@16|1|1000|0.75|NULL\n");
-    expect(s, "SELECT count(*) FROM curves", "35\n");                     /* 5 of each of 7 done runs */
+           "loss|nat/token|1000|2|NULL\nloss|nat/token|2000|0.5|NULL\nloss@16|nat/token|1000|0.75|NULL\nloss@16|nat/token|2000|0.5|NULL\n"
+           "sequence_accuracy@16|1|1000|0.2|NULL\nsequence_accuracy@16|1|2000|0.2|NULL\n"
+           "token_accuracy@16|1|1000|0.75|NULL\ntoken_accuracy@16|1|2000|0.875|NULL\n");
+    expect(s, "SELECT count(*) FROM curves", "56\n");                     /* 8 of each of 7 done runs */
     store_close(s);
 }
 
@@ -188,6 +190,62 @@ static void by_position_and_runs_and_failures(void **state)
     expect(s, "SELECT encoder, seed, name, first_step, special, attempt_status FROM diverged", "none|3|loss|2000|nan|failed\n");
     expect(s, "SELECT started_utc GLOB '20[0-9][0-9]-[0-9][0-9]-[0-9][0-9]T*Z' FROM runs WHERE seed = 3", "1\n");
     store_close(s);
+}
+
+static void paired_holds_each_pair_both_ways(void **state)
+{
+    (void)state;
+    struct store *s = open_set();
+    /* none: .25 at 16 for seeds 0 1 2; rope .5 .7 .9; the other rope 1 at seed 0.  Three arms pair at seed 0, two at 1 and 2. */
+    expect(s, "SELECT seed, baseline_token_accuracy, token_accuracy, round(token_accuracy_gain, 12), sequence_accuracy_gain, loss_rise FROM paired"
+              " WHERE baseline = 'none' AND encoder = 'rope' AND label = '' AND length = 16",
+           "0|0.25|0.5|0.25|0|0\n1|0.25|0.7|0.45|0.1|0\n2|0.25|0.9|0.65|0.5|0\n");
+    expect(s, "SELECT count(*), abs(round(sum(token_accuracy_gain), 9)) FROM paired WHERE length = 16", "10|0\n");
+    expect(s, "SELECT count(*) FROM paired WHERE baseline_arm = arm", "0\n");
+    store_close(s);
+    change(in_folder("set.db"), "UPDATE eval SET data_sha256 = 'other' WHERE attempt_id = 1 AND length = 16");
+    OK(store_open(&s, in_folder("set.db"), STORE_READ, &err));
+    expect(s, "SELECT count(*) FROM paired WHERE length = 16 AND seed = 0", "2\n");      /* other data: no partner */
+    store_close(s);
+}
+
+static void by_seed_puts_seeds_side_by_side(void **state)
+{
+    (void)state;
+    struct store *s = open_set();
+    expect(s, "SELECT encoder, label, seed_0, seed_1, seed_2, seed_3, more_seeds FROM by_seed WHERE length = 16 ORDER BY encoder, label",
+           "none||0.25|0.25|0.25|NULL|0\nrope||0.5|0.7|0.9|NULL|0\nrope|encoder.rope.base=500|1|NULL|NULL|NULL|0\n");
+    store_close(s);
+    change(in_folder("set.db"), "UPDATE run SET seed = 12 WHERE seed = 2 AND encoder = 'none'");
+    OK(store_open(&s, in_folder("set.db"), STORE_READ, &err));
+    expect(s, "SELECT seed_2, more_seeds FROM by_seed WHERE length = 16 AND encoder = 'none'", "NULL|1\n");
+    store_close(s);
+}
+
+/* Of an older lab, or of hands that changed them: whoever opens to write gets the views of this lab, and no data is lost. */
+static void views_are_brought_up_to_date(void **state)
+{
+    (void)state;
+    struct store *s;
+    make_set(in_folder("set.db"), 0);
+    char before[512];
+    snprintf(before, sizeof before, "%s", ask(in_folder("set.db"), "SELECT group_concat(sql) FROM sqlite_schema WHERE name = 'runs'"));
+    change(in_folder("set.db"), "DROP VIEW paired; DROP VIEW runs; CREATE VIEW runs AS SELECT 1 AS x");
+    assert_string_equal(ask(in_folder("set.db"), "SELECT x FROM runs"), "1");             /* a reader changes nothing */
+    struct rows got = { 0 };
+    OK(store_open(&s, in_folder("set.db"), STORE_READ, &err));
+    FAILS(query(s, "SELECT * FROM paired", &got), "has no view paired yet: an earlier lab made it");
+    store_close(s);
+    OK(store_open(&s, in_folder("set.db"), STORE_WRITE, &err));
+    store_close(s);
+    assert_string_equal(ask(in_folder("set.db"), "SELECT group_concat(sql) FROM sqlite_schema WHERE name = 'runs'"), before);
+    assert_string_equal(ask(in_folder("set.db"), "SELECT count(*) FROM paired WHERE length = 16"), "10");
+    OK(store_open(&s, in_folder("set.db"), STORE_WRITE, &err));                           /* and once is enough */
+    int64_t version = atoi(ask(in_folder("set.db"), "PRAGMA schema_version"));
+    store_close(s);
+    OK(store_open(&s, in_folder("set.db"), STORE_WRITE, &err));
+    store_close(s);
+    assert_int_equal(atoi(ask(in_folder("set.db"), "PRAGMA schema_version")), version);
 }
 
 static void order_of_work_does_not_show(void **state)
@@ -273,7 +331,12 @@ static void saved_queries_run_here_and_in_the_sqlite3_program(void **state)
         { "by_position.sql", 6 },        /* 3 arms x 2 positions */
         { "by_slice.sql", 6 },           /* 3 arms x 2 slices */
         { "free_running.sql", 3 },       /* 3 arms x 1 length */
-        { "run_times.sql", 3 } };
+        { "run_times.sql", 3 },
+        { "best_encoder.sql", 2 },       /* the best arm against the two others */
+        { "paired_gain.sql", 12 },       /* 3 arms x 2 others x 2 lengths */
+        { "seeds.sql", 6 }, { "order_blind.sql", 6 },
+        { "learning_speed.sql", 9 },     /* every run, done or not */
+        { "more_training.sql", 3 }, { "reach.sql", 3 }, { "provenance.sql", 1 } };
     enum { N = sizeof want / sizeof *want };
     struct store *s = open_set();
     struct rows got = { 0 };
@@ -304,6 +367,21 @@ static void saved_queries_run_here_and_in_the_sqlite3_program(void **state)
     OK(query(s, str_text(&sql), &got));
     assert_non_null(strstr(str_text(&got.text), "shift|rope||8|16|3|0|0.7|0.2|0.5|0.9|0.2|0.2646|0|0.5|0.1|0.241\n"));
     str_free(&sql);
+    static const struct { const char *name, *line; } known[] = {
+        /* rope with base 500 has 1 at its only seed; rope -.5 there, one pair; none .25 */
+        { "best_encoder.sql", "shift|rope|encoder.rope.base=500|1|rope||0.7|0.5|1|1|1\n" },
+        { "paired_gain.sql", "shift|none||rope||16|1|3|0.45|0.25|0.65|3|0\n" },
+        { "more_training.sql", "shift|rope||16|1|3|1000|0.75|2000|0.875|0.125|0.125|0.125\n" },
+        { "reach.sql", "shift|none||8|3|8|8|8|16\n" }, { "reach.sql", "shift|rope||8|3|16|16|16|16\n" },
+        { "order_blind.sql", "shift|none||16|1|3|0.1|0.241|0.25|0.25|at it\n" },
+        { "order_blind.sql", "shift|rope||16|1|3|0.1|0.241|0.7|0.9|above\n" } };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        struct str text = { 0 };
+        read_query(known[i].name, &text);
+        OK(query(s, str_text(&text), &got));
+        if (!strstr(str_text(&got.text), known[i].line)) fail_msg("%s gave\n%s\nexpected in it: %s", known[i].name, str_text(&got.text), known[i].line);
+        str_free(&text);
+    }
     str_free(&got.text);
     store_close(s);
 }
@@ -482,7 +560,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(results_hold_final_test_evaluations_of_done_runs), TEST(by_length_pools_seeds_of_one_arm), TEST(by_length_never_pools_different_data),
-        TEST(curves_hold_training_and_evaluations), TEST(by_position_and_runs_and_failures), TEST(slices_and_free_running), TEST(order_of_work_does_not_show),
+        TEST(curves_hold_training_and_evaluations), TEST(by_position_and_runs_and_failures), TEST(slices_and_free_running),
+        TEST(order_of_work_does_not_show),
+        TEST(paired_holds_each_pair_both_ways), TEST(by_seed_puts_seeds_side_by_side), TEST(views_are_brought_up_to_date),
         TEST(views_use_their_indexes), TEST(saved_queries_run_here_and_in_the_sqlite3_program), TEST(every_column_is_described), TEST(values_keep_their_types),
         TEST(a_reader_of_rows_may_stop), TEST(only_one_statement_that_reads), TEST(a_long_query_is_stopped),
         TEST(damage_found_later_is_the_database_s_fault) };

@@ -307,10 +307,10 @@ static void a_sweep_with_nothing_done(void **state)
 static void unknown_files_are_refused(void **state)
 {
     (void)state;
-    assert_int_equal(results_print(store, NULL, stdout, &err), RESULTS_NO_SWEEP);
+    assert_int_equal(results_print(store, NULL, stdout, &err), STUDY_NO_SWEEP);
     contains(err.msg, "holds no experiment yet");
     begin_sweep("known");
-    assert_int_equal(results_print(store, sha("unknown"), stdout, &err), RESULTS_NO_SWEEP);
+    assert_int_equal(results_print(store, sha("unknown"), stdout, &err), STUDY_NO_SWEEP);
     contains(err.msg, "was never run here");
 }
 static void the_last_sweep_is_the_default(void **state)

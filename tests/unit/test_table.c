@@ -1,4 +1,4 @@
-/* test_table -- the four formats of a table, and that no cell can reach the terminal's controls. */
+/* test_table -- the formats of a table, and that no cell can reach the terminal's controls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,6 +83,21 @@ static void json_stays_valid(void **state)
     (void)state;                     /* SQLite prints an infinite number as Inf; a TEXT may hold any bytes */
     CHECK(TABLE_JSON, 1, "[\n{\"a\": \"Inf\"},\n{\"a\": \"\\\\xff\"}\n]\n", "a", "#Inf", "\xff");
 }
+static void html_escapes_and_names_its_headers(void **state)
+{
+    (void)state;
+    CHECK(TABLE_HTML, 2, "<thead>\n<tr><th scope=\"col\">a</th><th scope=\"col\" class=\"n\">b</th></tr>\n</thead>\n<tbody>\n"
+                         "<tr><th scope=\"row\">&lt;i&gt; &amp; &quot;</th><td class=\"n\">1</td></tr>\n<tr><th scope=\"row\">\\x1b</th><td></td></tr>\n</tbody>\n",
+          "a", "b", "<i> & \"", "#1", "\x1b", "~");
+}
+static void latex_escapes_what_tex_would_obey(void **state)
+{
+    (void)state;
+    CHECK(TABLE_LATEX, 2, "% needs \\usepackage{booktabs}\n\\begin{tabular}{lr}\n\\toprule\nd\\_model & b \\\\\n\\midrule\n"
+                          "\\textbackslash{}input\\{x\\} \\& 5\\% \\$ \\# \\textasciitilde{} \\textasciicircum{} \\textless{}\\textgreater{} & 0.5$\\pm$.1 \\\\\n"
+                          "\\bottomrule\n\\end{tabular}\n",
+          "d_model", "b", "\\input{x} & 5% $ # ~ ^ <>", "#0.5\u00b1.1");
+}
 static void short_last_row_ends_in_null(void **state)
 {
     (void)state;
@@ -130,7 +145,8 @@ int main(void)
         cmocka_unit_test(mixed_column_keeps_header_left), cmocka_unit_test(widths_count_columns_not_bytes),
         cmocka_unit_test(controls_are_shown), cmocka_unit_test(markdown_escapes_bars), cmocka_unit_test(csv_quotes_as_rfc_4180),
         cmocka_unit_test(json_types), cmocka_unit_test(json_stays_valid), cmocka_unit_test(short_last_row_ends_in_null),
-        cmocka_unit_test(out_of_memory_is_reported), cmocka_unit_test(lines_are_cut_at_columns),
+        cmocka_unit_test(out_of_memory_is_reported), cmocka_unit_test(html_escapes_and_names_its_headers),
+        cmocka_unit_test(lines_are_cut_at_columns), cmocka_unit_test(latex_escapes_what_tex_would_obey),
     };
     return cmocka_run_group_tests_name("table", tests, NULL, NULL);
 }

@@ -1,0 +1,65 @@
+/* cli_study -- what the commands that read results have in common: opening a study, and writing an answer away. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "cli/cmd.h"
+
+int cli_study_open(const struct cmd *cmd, struct cli_study *source, int argc, char **argv)
+{
+    struct conf conf = { 0 };
+    struct lab_err *err = &source->err;
+    if (argc > 2) return lab_fail(err, "one experiment file at most"), cli_fail(cmd, EXIT_USAGE, err);
+    if (argc < 2 && source->set.n) return lab_fail(err, "--set changes an experiment file; name the file too"), cli_fail(cmd, EXIT_USAGE, err);
+    if (argc == 2 && cli_conf(&conf, argv[1], &source->set, err) != 0) return cli_fail(cmd, EXIT_USAGE, err);
+    int rc = store_open(&source->store, source->db, STORE_READ, err);
+    if (rc == 0) rc = study_load(&source->study, source->store, argc == 2 ? conf.sha256 : NULL, err);
+    conf_free(&conf);
+    return rc == 0 ? EXIT_DONE : cli_fail(cmd, rc == STUDY_NO_SWEEP ? EXIT_USAGE : EXIT_DATABASE, err);
+}
+
+void cli_study_close(struct cli_study *source)
+{
+    study_release(&source->study);
+    store_close(source->store);
+    source->store = NULL;
+}
+
+static int write_all(int fd, const char *text, size_t n)
+{
+    while (n > 0) {
+        ssize_t done = write(fd, text, n);
+        if (done < 0 && errno != EINTR) return -1;
+        if (done > 0) text += done, n -= (size_t)done;
+    }
+    return 0;
+}
+
+static int write_stdout(const struct str *text, struct lab_err *err)
+{
+    if (fwrite(str_text(text), 1, text->len, stdout) == text->len && fflush(stdout) == 0) return 0;
+    return lab_fail(err, "the answer could not be written: %s", strerror(errno));
+}
+
+/* Beside the file under another name, then in its place: a reader sees the old one or the new one. */
+int cli_write(const char *path, const struct str *text, struct lab_err *err)
+{
+    struct str temporary = { 0 };
+    struct stat old;
+    if (!path || !strcmp(path, "-")) return write_stdout(text, err);
+    int special = stat(path, &old) == 0 && !S_ISREG(old.st_mode);        /* /dev/null, a pipe: written as it is */
+    str_printf(&temporary, "%s%s", path, special ? "" : ".XXXXXX");
+    int fd = temporary.failed ? -1 : special ? open(path, O_WRONLY | O_CLOEXEC) : mkostemp(temporary.text, O_CLOEXEC), made = fd >= 0;
+    mode_t mask = umask(0);
+    umask(mask);
+    int ok = made && write_all(fd, str_text(text), text->len) == 0 && (special || fchmod(fd, 0666 & ~mask) == 0);
+    int why = errno;
+    if (made && close(fd) != 0 && ok) ok = 0, why = errno;
+    if (ok && !special && rename(temporary.text, path) != 0) ok = 0, why = errno;
+    if (!ok && made && !special) unlink(temporary.text);
+    str_free(&temporary);
+    return ok ? 0 : lab_fail(err, "%s: cannot be written: %s", path, strerror(why));
+}
