@@ -79,7 +79,8 @@ SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
 .PHONY: flavour-tests install-test bench test-speed FORCE
-.PHONY: slow-test test-faults test-faults-short fuzz fuzz-run fuzz-replay deps-fuzz
+.PHONY: slow-test test-faults test-faults-short
+.PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz
 
 all: lab
 

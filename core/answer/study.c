@@ -284,11 +284,14 @@ int study_is_failure(const struct study_run *r)
 
 void study_write_failures(const struct study *s, struct str *out)
 {
+    int failures = 0, failed = 0, open = 0, shown = 0;
     struct str line = { 0 };
-    int failures = 0, open = 0, shown = 0;
     for (size_t i = 0; i < s->n_run; i++) {
+        const char *status = s->run[i].text[STUDY_STATUS];
+        int gone = !strcmp(status, "failed") || !strcmp(status, "timeout");
         failures += study_is_failure(&s->run[i]);
-        open += strcmp(s->run[i].text[STUDY_STATUS], "done") != 0;
+        failed += gone;
+        open += strcmp(status, "done") != 0 && !gone;
     }
     if (failures) str_printf(out, "\n%d of %zu runs did not succeed:\n", failures, s->n_run);
     for (size_t i = 0; i < s->n_run && shown < FAILURES_SHOWN; i++) {
@@ -303,9 +306,10 @@ void study_write_failures(const struct study *s, struct str *out)
         str_add(out, "\n");
         if (*text[STUDY_LOG]) str_printf(out, "    log: %s\n", text[STUDY_LOG]);
     }
+    if (failures > shown) str_printf(out, "  and %d more: lab query 'SELECT * FROM failures'\n", failures - shown);
+    if (failed) str_add(out, "\n`lab retry` runs what failed again\n");
+    if (open) str_printf(out, "\n%d of %zu runs are not done; the same `lab run` goes on with them\n", open, s->n_run);
     out->failed |= line.failed;
     str_free(&line);
-    if (failures > shown) str_printf(out, "  and %d more: lab query 'SELECT * FROM failures'\n", failures - shown);
-    if (open) str_printf(out, "\n%d of %zu runs are not done; the same `lab run` goes on with them\n", open, s->n_run);
 }
 

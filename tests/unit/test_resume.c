@@ -20,7 +20,7 @@
 static const char settings[] =
     "[run]\nencoder = learned\ntask = reverse\nseed = 3\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\ndropout = 0.1\n"
     "[train]\nlength = 3..6\nsteps = 60\nbatch = 4\nlog_every = 7\nschedule = cosine\nwarmup = 9\nclip = 0.5\nweight_decay = 0.01\n"
-    "[eval]\nlengths = 4, 6\nsequences = 20\nevery = 5\nevery_sequences = 10\n[encoder.learned]\nmax_len = 8\n";
+    "[eval]\nlengths = 4, 6\nsequences = 20\nevery = 5\nevery_sequences = 10\n[positions]\nsource = random\nmax = 16\n[encoder.learned]\nmax_len = 16\n";
 enum { STEPS = 60, RECORDS = 400 };
 
 struct run {

@@ -146,7 +146,8 @@ int main(void)
         cmocka_unit_test(controls_are_shown), cmocka_unit_test(markdown_escapes_bars), cmocka_unit_test(csv_quotes_as_rfc_4180),
         cmocka_unit_test(json_types), cmocka_unit_test(json_stays_valid), cmocka_unit_test(short_last_row_ends_in_null),
         cmocka_unit_test(out_of_memory_is_reported), cmocka_unit_test(html_escapes_and_names_its_headers),
-        cmocka_unit_test(lines_are_cut_at_columns), cmocka_unit_test(latex_escapes_what_tex_would_obey),
+        cmocka_unit_test(latex_escapes_what_tex_would_obey),
+        cmocka_unit_test(lines_are_cut_at_columns),
     };
     return cmocka_run_group_tests_name("table", tests, NULL, NULL);
 }
