@@ -13,11 +13,15 @@ void chart_init(struct chart *c, enum chart_shape shape)
     *c = (struct chart){ .shape = shape, .y_lo = NAN, .y_hi = NAN, .mark = NAN, .critical = NAN };
 }
 
+/* Names come from files and databases: what a terminal would obey is shown instead, whichever way the chart is drawn. */
 void chart_set(struct chart *c, char **field, const char *text)
 {
     struct lab_err ignored;
+    struct str shown = { 0 };
+    table_show(&shown, text);
     free(*field);
-    if (!(*field = mem_strdup(text, &ignored))) c->failed = 1;
+    if (shown.failed || !(*field = mem_strdup(str_text(&shown), &ignored))) *field = NULL, c->failed = 1;
+    str_free(&shown);
 }
 
 struct chart_series *chart_series(struct chart *c, const char *name, int style, enum chart_role role)

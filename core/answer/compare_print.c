@@ -150,7 +150,8 @@ static void write_panel(const struct compare *c, const struct compare_panel *p, 
 {
     const struct study *s = c->study;
     int run = s->panel[p->panel].run;
-    str_printf(out, "\n%s, trained at length %s: ", study_text(s, run, STUDY_TASK), study_text(s, run, STUDY_TRAIN));
+    str_add(out, "\n"), table_show(out, study_text(s, run, STUDY_TASK));
+    str_printf(out, ", trained at length %s: ", study_text(s, run, STUDY_TRAIN));
     if (p->n_length == 0) {
         str_printf(out, "no run was evaluated at such a length\n");
     } else {
@@ -162,7 +163,7 @@ static void write_panel(const struct compare *c, const struct compare_panel *p, 
     compare_cells(c, p, 0, &t);
     write_table(&t, out);
     int pairs = compare_pairs(c, p, 0, &t);
-    if (pairs) str_printf(out, "\nagainst %s, seed by seed\n", c->options.baseline);
+    if (pairs) str_add(out, "\nagainst "), table_show(out, c->options.baseline), str_add(out, ", seed by seed\n");
     if (pairs) write_table(&t, out);
     else table_free(&t);
 }
@@ -193,8 +194,9 @@ static void write_group(const struct compare *c, const struct compare_group *g, 
 {
     const struct study *s = c->study;
     char p[16];
-    str_printf(out, "\nover %d tasks, trained at length %s, against %s; rank: mean, 1 is best\n", g->tasks,
-               study_text(s, s->panel[c->panel[g->first].panel].run, STUDY_TRAIN), c->options.baseline);
+    str_printf(out, "\nover %d tasks, trained at length %s, against ", g->tasks,
+               study_text(s, s->panel[c->panel[g->first].panel].run, STUDY_TRAIN));
+    table_show(out, c->options.baseline), str_add(out, "; rank: mean, 1 is best\n");
     struct table t;
     compare_rows(c, g, 0, &t);
     write_table(&t, out);
@@ -265,7 +267,8 @@ static void write_notes(const struct compare *c, struct str *out)
 void compare_write(const struct compare *c, struct str *out)
 {
     const struct study *s = c->study;
-    str_printf(out, "%s%s%s\n", s->name, *s->question ? ": " : "", s->question);
+    table_show(out, s->name), str_add(out, *s->question ? ": " : "");
+    table_show(out, s->question), str_add(out, "\n");
     for (int i = 0; i < c->n_panel; i++) write_panel(c, &c->panel[i], out);
     for (int i = 0; i < c->n_group; i++) write_group(c, &c->group[i], out);
     write_notes(c, out);

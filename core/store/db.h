@@ -13,7 +13,7 @@ struct store {
     sqlite3_stmt *stmt[DB_STATEMENTS];
     int lock_fd;                     /* PATH-lock, -1: not open */
     int64_t lock_at;                 /* the byte of it that is ours; 0: none */
-    int marked_lost;                 /* attempts, when it was opened */
+    int marked_lost, views_made;     /* attempts and views, when it was opened */
     char notice[1024];               /* what opening did that a user should know */
 };
 
@@ -36,9 +36,10 @@ int  db_is_alive(struct store *, const struct db_process *);
 /* The first number of the first row; it is an error if there is none. */
 int db_ask_integer(struct store *, const char *sql, int64_t *out, struct lab_err *err);
 
-/* The tables and views of a new database; all views anew. */
+/* What a new database has: tables, then views.  Views hold no data, so they may be dropped and made again. */
 int db_make_tables(struct store *, struct lab_err *err);
 int db_make_views(struct store *, struct lab_err *err);
+int db_drop_views(struct store *, struct lab_err *err);
 
 /* From schema `from` to `to`, step[n] being the SQL from n to n + 1, after a backup beside the database.  Outside transactions. */
 int db_migrate(struct store *, const char *const *step, int64_t from, int64_t to, struct lab_err *err);

@@ -63,6 +63,7 @@ static int run_steps(struct store *s, const char *const *step, int64_t from, int
 {
     char sql[64];
     int64_t broken;
+    if (db_drop_views(s, err) != 0) return -1;       /* a table that a view needs cannot be changed */
     for (int64_t v = from; v < to; v++)
         if (sqlite3_exec(s->db, step[v], NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
     if (db_make_views(s, err) != 0) return -1;

@@ -249,21 +249,19 @@ static int put_meta(struct store *s, struct lab_err *err)
     return rc == SQLITE_OK ? 0 : db_fail(s, err);
 }
 
+int db_drop_views(struct store *s, struct lab_err *err)
+{
+    char drop[64];
+    for (int i = 0; i < N_VIEW; i++) {
+        snprintf(drop, sizeof drop, "DROP VIEW IF EXISTS %s", view[i].name);
+        if (sqlite3_exec(s->db, drop, NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
+    }
+    return 0;
+}
+
 int db_make_views(struct store *s, struct lab_err *err)
 {
-    for (;;) {                                       /* whatever views there are, of this schema or an earlier one */
-        sqlite3_stmt *st = NULL;
-        char *drop = NULL;
-        int ok = sqlite3_prepare_v2(s->db, "SELECT name FROM sqlite_schema WHERE type = 'view'", -1, &st, NULL) == SQLITE_OK;
-        if (ok && sqlite3_step(st) == SQLITE_ROW) drop = sqlite3_mprintf("DROP VIEW \"%w\"", sqlite3_column_text(st, 0));
-        sqlite3_finalize(st);
-        if (!drop) break;
-        ok = sqlite3_exec(s->db, drop, NULL, NULL, NULL) == SQLITE_OK;
-        sqlite3_free(drop);
-        if (!ok) return db_fail(s, err);
-    }
-    for (int i = 0; i < N_VIEW; i++)
-        if (sqlite3_exec(s->db, view[i].sql, NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
+    for (int i = 0; i < N_VIEW; i++) if (sqlite3_exec(s->db, view[i].sql, NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
     return 0;
 }
 
@@ -314,6 +312,7 @@ static int refresh_views(struct store *s, struct lab_err *err)
             return -1;
         }
         if (store_commit(s, err) != 0) return -1;
+        s->views_made++;
     }
     return 0;
 }

@@ -47,7 +47,7 @@ static const char *const sql[N_STATEMENT] = {
     [CONTINUE_ATTEMPT] = "UPDATE attempt SET parent_uuid = ?, from_step = ? WHERE attempt_id = ?",
     [BEAT] = "UPDATE attempt SET beat_us = max(beat_us, ?), last_step = ? WHERE attempt_id = ? AND status = 'running'",
     [SAVED] = "UPDATE attempt SET saved_step = ?2 WHERE attempt_id = ?1",
-    [END_ATTEMPT] = "UPDATE attempt SET status = ?, reason = ?, ended_us = max(started_us, ?), active_ns = ?, last_step = ?, result_sha256 = ?,"
+    [END_ATTEMPT] = "UPDATE attempt SET status = ?, reason = ?, ended_us = max(started_us, ?), active_ns = ?, last_step = max(coalesce(last_step, 0), ?), result_sha256 = ?,"
                     " exit_code = ?, term_signal = ? WHERE attempt_id = ? AND status = 'running' RETURNING attempt_id",
     [END_LATE] = "UPDATE attempt SET status = 'superseded', reason = 'taken for lost, then ended as ' || ?1 || coalesce(': ' || ?2, ''),"
                  " ended_us = max(started_us, ?3), active_ns = ?4, last_step = ?5, result_sha256 = ?6, exit_code = ?7, term_signal = ?8"
