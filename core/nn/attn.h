@@ -54,6 +54,11 @@ void attn_fwd(struct attn *, lab_real *out, lab_real *lse, const lab_real *qkv, 
 void attn_bwd(struct attn *, lab_real *dqkv, const lab_real *dout, const lab_real *out, const lab_real *lse, const lab_real *qkv,
               const struct model_batch *, int layer, uint32_t step);
 
+/* For who looks on, after attn_fwd without dropout: weights [B,H,T,T], what each query gives to each key.  They are read off the
+ * outputs for values that are unit vectors, so they are those of the path that trains, whichever it is.
+ * The values in qkv are lost; out [B,T,d] is scratch. */
+void attn_weights(struct attn *, lab_real *weights, lab_real *out, lab_real *qkv, const struct model_batch *, int layer);
+
 /* A call as a hook (enum lab_hook) sees it, for `count` sequences from `first`; embed's layer is -1. */
 struct lab_call attn_call(const struct attn *, const struct model_batch *, int hook, int first, int count, int layer, int train, uint32_t step);
 #endif
