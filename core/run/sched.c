@@ -38,7 +38,8 @@ struct sched {
     const struct sched_options *options;
     struct sched_report *report;
     int64_t *run_id;                 /* of each run of the sweep */
-    unsigned char *trains;           /* of each run: is it to be trained? */
+    double *cost;                    /* of each run, 0: none; of those in the queue, in its order (see exp/cost.h) */
+    double *queued_s;
     struct ceiling_job *ceiling; size_t n_ceiling, cap_ceiling, next_ceiling;
     size_t *queue, head, n_queued;   /* a ring of runs to be looked at */
     size_t fresh; int64_t look_ns;   /* how many of them to look at now; when to look at all again */
@@ -50,7 +51,10 @@ struct sched {
     int unpublished;                 /* something was committed that options->publish does not know of yet */
     struct str checkpoints; struct shelf shelf;      /* where; text of shelf */
     struct progress progress;
-    double steps;                    /* of runs that have ended */
+    struct live_worker *live;        /* of the workers that train, for the eyes */
+    double steps;                    /* of runs that have ended ... */
+    double spent, spent_s;           /* ... and of those, what they cost, and the seconds that they took */
+    double desk_s[SCHED_MAX_JOBS];
 };
 
 /* ---- what a run needs ---- */
@@ -152,6 +156,15 @@ int sched_enter(struct store *store, const struct sweep *sweep, struct lab_err *
 /* Runs wait in a ring: what another process is doing goes to its end. */
 static void put_back(struct sched *s, size_t run) { s->queue[(s->head + s->n_queued++) % s->sweep->n] = run; }
 
+static double expected_cost(const struct run_config *c, enum sched_need need, const struct option_list *lengths)
+{
+    struct cost cost = cost_of(c);
+    if (need == SCHED_TRAIN) return cost_total(&cost, c);
+    double sum = cost.start;
+    for (int i = 0; i < lengths->n; i++) sum += cost_test(c, lengths->v[i]);
+    return sum;
+}
+
 /* The queue; what it needs is for the time left alone: each run is looked up again when its turn comes. */
 static int plan_runs(struct sched *s, struct lab_err *err)
 {
@@ -168,7 +181,8 @@ static int plan_runs(struct sched *s, struct lab_err *err)
         if (store_run_status(s->store, c->key, &status, err) != 0 || sched_need(s->store, c, &need, &lengths, err) != 0 ||
             staleness(s, c, &status, fields, err) != 0) return -1;
         if (*fields && !stale++) memcpy(example, fields, sizeof example);
-        s->trains[i] = (need == SCHED_TRAIN && (status.state != STORE_FAILED || s->options->only)) || (*fields && s->options->rerun_stale);
+        if (*fields && s->options->rerun_stale) need = SCHED_TRAIN, lengths = c->eval.lengths;
+        if (need != SCHED_NOTHING && (status.state != STORE_FAILED || s->options->only)) s->cost[i] = expected_cost(c, need, &lengths);
         put_back(s, i);
     }
     s->report->total = (int)s->n_queued + s->report->already;
@@ -381,6 +395,7 @@ static int start_run(struct sched *s, struct desk *d, size_t run, struct lab_err
     if (store_begin(s->store, err) != 0 || claim(s, d, &need, &lengths, err) != 0 || store_commit(s->store, err) != 0) return -1;
     if (need == SCHED_NOTHING) return 0;
     d->kind = need == SCHED_TRAIN ? WORK_TRAIN : WORK_EVALUATE;
+    desk_expect(d, &lengths);
     if (start_worker(s, d, &lengths, &why) == 0) return 0;
     /* No fault of the run: it is to be continued once there are processes and memory again. */
     progress_note(&s->progress, "%s", why.msg);
@@ -415,6 +430,40 @@ static int start_what_fits(struct sched *s, struct lab_err *err)
     return 0;
 }
 
+/* ---- how long it still takes ---- */
+
+static double seconds_at(const struct desk *d) { return (double)(clock_ns() - d->begun_ns) / 1e9; }
+
+static int is_timed(const struct desk *d) { return d->busy && d->kind != WORK_CEILING; }
+
+/* Seconds that one of cost.h takes here, from all that was done in this session; 0: nothing is known yet. */
+static double pace(const struct sched *s)
+{
+    double spent = s->spent, seconds = s->spent_s;
+    for (int i = 0; i < s->n_desk; i++) {
+        const struct desk *d = &s->desk[i];
+        if (is_timed(d) && d->step > d->from_step) spent += desk_spent(d), seconds += seconds_at(d);
+    }
+    return spent > 0 ? seconds / spent : 0;
+}
+
+/* A run shows its own pace the better the farther it is. */
+static double desk_left(const struct desk *d, double pace)
+{
+    double prior = 0.1 * d->all, spent = desk_spent(d), own = (seconds_at(d) + prior * pace) / (spent + prior);
+    return is_timed(d) && d->all > spent ? (spent > 0 ? own : pace) * (d->all - spent) : 0;
+}
+
+/* Seconds; -1: not known.  What other processes do of this sweep is counted as if it were left to us. */
+static double time_left(struct sched *s)
+{
+    double p = pace(s);
+    if (p <= 0 || s->stopping) return -1;
+    for (int i = 0; i < s->n_desk; i++) s->desk_s[i] = desk_left(&s->desk[i], p);
+    for (size_t i = 0; i < s->n_queued; i++) s->queued_s[i] = p * s->cost[s->queue[(s->head + i) % s->sweep->n]];
+    return live_left(s->desk_s, s->n_desk, s->queued_s, s->n_queued);
+}
+
 /* ---- into the database ---- */
 
 static int enter_records(struct sched *s, struct desk *d, struct lab_err *err)
@@ -438,7 +487,7 @@ static int is_silent(const struct desk *d) { return d->busy && d->kind == WORK_T
 static int beat(struct sched *s, struct desk *d, struct lab_err *err)
 {
     d->beat_step = d->step;
-    return store_attempt_beat(s->store, d->attempt_id, d->step, err);
+    return store_attempt_beat(s->store, d->attempt_id, d->step, time_left(s), err);
 }
 
 static int commit_if_time(struct sched *s, struct lab_err *err)
@@ -498,6 +547,7 @@ static int end_desk(struct sched *s, struct desk *d, struct lab_err *err)
     if (late) tell_late(s, d);
     else tell(s, d, verdict);
     if (d->kind == WORK_TRAIN) s->steps += (double)(d->step - d->from_step);
+    if (d->kind != WORK_CEILING && verdict == DESK_DONE) s->spent += d->all, s->spent_s += seconds_at(d);
     if (d->kind == WORK_TRAIN && verdict == DESK_DONE && !late) shelf_remove(&s->shelf, d->config->key);
     worker_close(&d->worker);
     d->busy = 0;
@@ -513,18 +563,26 @@ static int n_busy(const struct sched *s)
     return n;
 }
 
-static struct progress_now progress_now(const struct sched *s)
+static void fill_live(const struct sched *s, struct desk *d, double pace)
 {
-    struct progress_now now = { s->report->total, s->report->already + s->report->done, s->report->failed, s->steps, 0 };
+    struct live_worker *w = &d->live;
+    double seconds = seconds_at(d);
+    describe(s, d->run, w->name, sizeof w->name);
+    w->step = d->step, w->steps = d->config->train.steps;
+    w->rate = seconds > 0 ? (double)(d->step - d->from_step) / seconds : 0;
+    w->left = pace > 0 && !s->stopping ? desk_left(d, pace) : -1;
+}
+
+static struct progress_now progress_now(struct sched *s)
+{
+    struct progress_now now = { s->report->total, s->report->already + s->report->done, s->report->failed, s->steps, time_left(s), s->live, 0 };
+    double p = pace(s);
     for (int i = 0; i < s->n_desk; i++) {
-        const struct desk *d = &s->desk[i];
-        if (!d->busy || d->kind != WORK_TRAIN) continue;
+        struct desk *d = &s->desk[i];
+        if (!is_timed(d)) continue;
         now.steps += (double)(d->step - d->from_step);
-        now.steps_left += (double)(d->config->train.steps - d->step);
-    }
-    for (size_t i = 0; i < s->n_queued; i++) {
-        size_t run = s->queue[(s->head + i) % s->sweep->n];
-        if (s->trains[run]) now.steps_left += s->sweep->run[run].config.train.steps;
+        fill_live(s, d, p);
+        s->live[now.n_worker++] = d->live;
     }
     return now;
 }
@@ -559,6 +617,7 @@ static void stop(struct sched *s, int signal)
 static void pause_all(struct sched *s)
 {
     int64_t since = clock_ns();
+    progress_clear(&s->progress);
     for (int i = 0; i < s->n_desk; i++) if (s->desk[i].busy) worker_signal(&s->desk[i].worker, SIGSTOP);
     kill(getpid(), SIGSTOP);
     int64_t away = clock_ns() - since;
@@ -576,7 +635,7 @@ static void take_signals(struct sched *s)
 {
     for (int signal; (signal = signals_next(&s->signals)); ) {
         if (signal == SIGTSTP) pause_all(s);
-        else if (signal != SIGCHLD) stop(s, signal);
+        else if (signal != SIGCHLD && signal != SIGWINCH) stop(s, signal);
     }
 }
 
@@ -615,6 +674,7 @@ static int loop(struct sched *s, struct lab_err *err)
             progress_note(&s->progress, "%zu run%s in the hands of another process: waiting for it", s->n_queued, s->n_queued == 1 ? " is" : "s are");
         wait_for_news(s);
         if (look_around(s, err) != 0) return -1;
+        if (!progress_is_due(&s->progress)) continue;
         struct progress_now now = progress_now(s);
         progress_show(&s->progress, &now);
     }
@@ -648,8 +708,10 @@ static int make_room(struct sched *s, struct lab_err *err)
     s->desk = mem_alloc((size_t)s->n_desk * sizeof *s->desk, err);
     s->poll = s->desk ? mem_alloc((size_t)(2 * s->n_desk + 1) * sizeof *s->poll, err) : NULL;
     s->run_id = s->poll ? mem_alloc(s->sweep->n * sizeof *s->run_id, err) : NULL;
-    s->trains = s->run_id ? mem_alloc(s->sweep->n, err) : NULL;
-    s->queue = s->trains ? mem_alloc(s->sweep->n * sizeof *s->queue, err) : NULL;
+    s->cost = s->run_id ? mem_alloc(s->sweep->n * sizeof *s->cost, err) : NULL;
+    s->queued_s = s->cost ? mem_alloc(s->sweep->n * sizeof *s->queued_s, err) : NULL;
+    s->live = s->queued_s ? mem_alloc((size_t)s->n_desk * sizeof *s->live, err) : NULL;
+    s->queue = s->live ? mem_alloc(s->sweep->n * sizeof *s->queue, err) : NULL;
     return s->queue ? 0 : -1;
 }
 
@@ -659,7 +721,9 @@ static void release(struct sched *s)
     free(s->desk);
     free(s->poll);
     free(s->run_id);
-    free(s->trains);
+    free(s->cost);
+    free(s->queued_s);
+    free(s->live);
     free(s->queue);
     free(s->ceiling);
     str_free(&s->checkpoints);
