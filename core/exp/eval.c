@@ -88,43 +88,50 @@ static void continue_alone(struct model *m, struct data *d)
     }
 }
 
-static const char *split_of(const struct eval_request *q) { return q->free_running ? "free" : split_name[q->split]; }
+struct told { const struct eval_request *request; const char *split; const struct record_sink *sink; char *result; };
 
-static struct record record_of(const struct eval_request *q, enum record_type type)
+static struct record record_of(const struct told *q, enum record_type type)
 {
-    struct record r = { .type = type, .step = q->step, .length = q->length };
-    snprintf(r.split, sizeof r.split, "%s", split_of(q));
+    struct record r = { .type = type, .step = q->request->step, .length = q->request->length };
+    snprintf(r.split, sizeof r.split, "%s", q->split);
     return r;
 }
 
-static int report_slices(const struct tally *t, int n, const struct eval_request *q, const struct record_sink *sink, char *result)
+static int report_slices(const struct tally *t, int n, const struct told *q)
 {
     for (int i = 0; i < n; i++) {
         const struct slice *s = &t->slice[i];
         if (!s->n || !s->tokens) continue;
         struct record r = record_of(q, RECORD_EVAL_SLICE);
         r.position = i, r.n = s->n, r.n_exact = s->exact, r.n_tok = s->tokens, r.n_tok_ok = s->right;
-        if (eval_emit(sink, result, &r) != 0) return -1;
+        if (eval_emit(q->sink, q->result, &r) != 0) return -1;
     }
     return 0;
 }
 
-static int report(const struct tally *t, int T, int slices, const struct eval_request *q, const char *data_sha256, const struct record_sink *sink,
-                  char result[HASH_HEX])
+static int report(const struct tally *t, const struct data *d, int T, const char *data_sha256, const struct told *q)
 {
     struct record r = record_of(q, RECORD_EVAL);
-    r.n = q->sequences, r.n_exact = t->exact, r.n_tok = t->tokens, r.n_tok_ok = t->right;
+    int slices = d->config->task_info.max_slice;
+    r.n = q->request->sequences, r.n_exact = t->exact, r.n_tok = t->tokens, r.n_tok_ok = t->right;
+    r.position = d->config->eval.seed;
     r.value = t->trained ? t->loss / (double)t->trained : 0;
     snprintf(r.sha256, sizeof r.sha256, "%s", data_sha256);
-    if (eval_emit(sink, result, &r) != 0) return -1;
-    if (slices > 1 && report_slices(t, slices, q, sink, result) != 0) return -1;
-    for (int p = 0; p < T && q->by_position; p++) {
+    if (eval_emit(q->sink, q->result, &r) != 0) return -1;
+    if (slices > 1 && report_slices(t, slices, q) != 0) return -1;
+    for (int p = 0; p < T && q->request->by_position; p++) {
         if (!t->scored[p]) continue;
         struct record at = record_of(q, RECORD_EVAL_POSITION);
         at.position = p, at.n_tok = t->scored[p], at.n_tok_ok = t->correct[p];
-        if (eval_emit(sink, result, &at) != 0) return -1;
+        if (eval_emit(q->sink, q->result, &at) != 0) return -1;
     }
     return 0;
+}
+
+static const char *split_of(const struct eval_request *q, const struct run_config *c)
+{
+    if (q->free_running) return "free";
+    return q->split == LAB_VALID && config_is_longer(c, q->length) ? "longer" : split_name[q->split];
 }
 
 int eval_run(struct model *m, struct data *d, const struct eval_request *q, const struct record_sink *sink, char *result,
@@ -153,7 +160,7 @@ int eval_run(struct model *m, struct data *d, const struct eval_request *q, cons
         if (stop && *stop) { rc = 1; goto out; }
     }
     hash_end(&data_hash, hex);
-    rc = report(&t, T, slices, q, hex, sink, result) != 0;
+    rc = report(&t, d, T, hex, &(struct told){ q, split_of(q, d->config), sink, result }) != 0;
 out:
     free(t.scored);
     free(t.correct);

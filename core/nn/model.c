@@ -46,7 +46,7 @@ struct model_state {
     const real *(*encoder_param)[ATTN_PARAMS];
     real *(*encoder_grad)[ATTN_PARAMS];
     struct space train, infer;
-    real *value, *grad, *m, *v;      /* all parameters, trained ones first */
+    real *value, *grad, *m, *v, *best;           /* all parameters, trained ones first */
     size_t n_value, n_grad;          /* elements, padding included */
     int32_t encoder_trained;
     uint32_t step;                   /* of the last forward */
@@ -200,6 +200,7 @@ static void plan_params(struct model *m, struct list *l, struct arena *arena)
     st->grad = trains ? arena_take(arena, st->n_grad * sizeof(real)) : NULL;
     st->m = trains ? arena_take(arena, st->n_grad * sizeof(real)) : NULL;
     st->v = trains ? arena_take(arena, st->n_grad * sizeof(real)) : NULL;
+    st->best = m->setup.keeps_best ? arena_take(arena, st->n_grad * sizeof(real)) : NULL;
 }
 
 static void place_params(struct model *m, struct list *l)
@@ -212,6 +213,7 @@ static void place_params(struct model *m, struct list *l)
             if ((p->decay < 0) != frozen) continue;
             p->value = st->value + at;
             if (!frozen && st->grad) p->grad = st->grad + at, p->m = st->m + at, p->v = st->v + at;
+            if (!frozen && st->best) p->best = st->best + at;
             at += padded(p->size);
             if (frozen) p->decay = 0, m->frozen += p->size;
             else m->trained += p->size;
@@ -438,6 +440,9 @@ void model_release(struct model *m)
     arena_free(&m->arena);
     *m = (struct model){ 0 };
 }
+
+void model_keep(struct model *m) { memcpy(m->state->best, m->state->value, m->state->n_grad * sizeof(real)); }
+void model_take(struct model *m) { memcpy(m->state->value, m->state->best, m->state->n_grad * sizeof(real)); }
 
 /* ---- forward ---- */
 

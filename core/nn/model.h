@@ -37,6 +37,8 @@ struct model_setup {                 /* what a model is made for */
     struct lab_dims dims;            /* as init saw them */
     int32_t train_batch, train_len;  /* largest training batch; 0 = inference only: no gradients, no moments */
     int32_t infer_tokens, infer_len; /* an inference batch has B*T <= infer_tokens and T <= infer_len */
+    int32_t keeps_best;              /* room for a second set of weights: model_keep */
+    int32_t decodes;                 /* a causal model's forward without training keeps what model_decode goes on from */
     uint64_t seed;                   /* of the initial weights and dropout */
 };
 
@@ -46,6 +48,7 @@ struct model_param {
     size_t size;                     /* elements */
     lab_real *value, *grad;          /* grad NULL if frozen or inference only */
     lab_real *m, *v;                 /* Adam's moments, likewise */
+    lab_real *best;                  /* the value that model_keep put aside; NULL if frozen, or without keeps_best */
     int32_t decay;                   /* weight decay applies */
     int32_t encoder_index;           /* the encoder's parameter i, -1: the host's own */
 };
@@ -82,6 +85,10 @@ void model_release(struct model *);
 
 /* Scalars that training changes, from the setup alone (nothing is allocated to speak of). */
 int  model_count(const struct model_setup *, size_t *trained, struct lab_err *err);
+
+/* Puts all weights aside, and takes them back; with keeps_best. */
+void model_keep(struct model *);
+void model_take(struct model *);
 
 /* Fills logits.  train: dropout on and activations kept for model_backward (at most model_chunk sequences); step keys the dropout. */
 void model_forward(struct model *, const struct model_batch *, int train, uint32_t step);
