@@ -12,6 +12,8 @@ struct tally {                       /* of one length */
     int64_t *scored, *correct;       /* [T] by position */
     struct slice *slice;             /* [max_slice] */
     int32_t *guess;                  /* [T] of one sequence */
+    int32_t *strayed;                /* [B] free running */
+    uint8_t *has_strayed;            /* [B] */
 };
 
 static int32_t best(const lab_real *logits, int V)
@@ -67,24 +69,29 @@ int eval_emit(const struct record_sink *sink, char *result, const struct record 
     return record_emit(sink, r);
 }
 
-/* Greedy decoding of a whole batch as a fixed point: write the guess behind every place the model answers at, until
- * nothing changes.  Each pass settles at least one token more of each sequence, and all at once where the model is right;
- * the end is what writing token by token gives, for in a causal model a guess depends on what stands before it alone. */
-static void continue_alone(struct model *m, struct data *d)
+/* Writes the guess of place t of sequence i behind it, if the model answers there; 1: the tape says something else now. */
+static int write_guess(const struct model *m, struct data *d, int i, int t)
+{
+    int32_t *next = d->token + (size_t)i * d->batch.T + t + 1, before = *next;
+    if (t < d->prompt[i] - 1 || !d->prompt[i] || d->target[(size_t)i * d->batch.T + t] < 0) return 0;
+    return (*next = guess_at(m, d, i, t)) != before;
+}
+
+/* Greedy decoding.  The forward over the right answer is what the model reads until its first mistake: only from there on is a
+ * sequence decoded, place by place, with the keys and values that are known.  Positions are those of the tape: all of them are laid
+ * out before anything is written. */
+static void continue_alone(struct model *m, struct data *d, struct tally *tally)
 {
     const struct model_batch *b = &d->batch;
-    for (int pass = 0, changed = 1; changed && pass <= b->T; pass++) {
-        changed = 0;
-        model_forward(m, b, 0, 0);
-        for (int i = 0; i < b->B; i++) {
-            int32_t *token = d->token + (size_t)i * b->T, *target = d->target + (size_t)i * b->T;
-            for (int t = d->prompt[i] > 0 ? d->prompt[i] - 1 : b->T; t + 1 < b->T; t++) {
-                if (target[t] < 0) continue;
-                int32_t guess = guess_at(m, d, i, t);
-                changed |= token[t + 1] != guess;
-                token[t + 1] = guess;
-            }
-        }
+    int32_t *strayed = tally->strayed;   /* the sequences that have left the right answer */
+    int n = 0, end = 0;              /* end: behind the last place that is answered at */
+    model_forward(m, b, 0, 0);
+    for (int i = 0; i < b->B; i++) tally->has_strayed[i] = 0;
+    for (int i = 0; i < b->B * b->T; i++) if (b->target[i] >= 0 && i % b->T >= end) end = i % b->T + 1;
+    for (int t = 0; t < end; t++) {
+        if (n) model_decode(m, b, strayed, n, t);
+        for (int i = 0; i < b->B && t + 1 < b->T; i++)
+            if (write_guess(m, d, i, t) && !tally->has_strayed[i]) tally->has_strayed[i] = 1, strayed[n++] = i;
     }
 }
 
@@ -146,14 +153,16 @@ int eval_run(struct model *m, struct data *d, const struct eval_request *q, cons
     t.correct = mem_alloc((size_t)T * sizeof *t.correct, err);
     t.slice = mem_alloc((size_t)slices * sizeof *t.slice, err);
     t.guess = mem_alloc((size_t)T * sizeof *t.guess, err);
-    if (!t.scored || !t.correct || !t.slice || !t.guess) goto out;
+    t.strayed = mem_alloc((size_t)most * sizeof *t.strayed, err);
+    t.has_strayed = mem_alloc((size_t)most, err);
+    if (!t.scored || !t.correct || !t.slice || !t.guess || !t.strayed || !t.has_strayed) goto out;
     hash_init(&data_hash);
     for (int64_t first = 0; first < q->sequences; first += most) {
         int n = (int)(q->sequences - first < most ? q->sequences - first : most);
         int64_t before = t.trained;
         if (data_eval(d, q->split, q->length, first, n, &data_hash, err) != 0) goto out;
         d->batch.weight = NULL;      /* losses are compared per token, whatever the task weighs in training */
-        if (q->free_running) continue_alone(m, d);
+        if (q->free_running) continue_alone(m, d, &t);
         else model_forward(m, &d->batch, 0, 0);
         for (int i = 0; i < n; i++) count_one(&t, m, d, i);
         t.loss += model_loss(m, &d->batch) * (double)(t.trained - before);
@@ -166,5 +175,7 @@ out:
     free(t.correct);
     free(t.slice);
     free(t.guess);
+    free(t.strayed);
+    free(t.has_strayed);
     return rc;
 }

@@ -94,6 +94,10 @@ void model_take(struct model *);
 void model_forward(struct model *, const struct model_batch *, int train, uint32_t step);
 /* Mean cross-entropy over scored positions of the last forward, nat/token (weighted by batch->weight). */
 double model_loss(struct model *, const struct model_batch *);
+/* After a forward without training of a model that `decodes`: place t of these sequences once more, because the token there is
+ * another.  Places are taken in ascending order; what stands before t is as model_forward or model_decode last saw it.  Keys
+ * and values before t are not computed again.  Fills the logits of place t. */
+void model_decode(struct model *, const struct model_batch *, const int32_t *sequence, int n, int t);
 /* After a training forward: fills every grad (overwriting) and returns the loss as model_loss would.  Uses up the logits. */
 double model_backward(struct model *, const struct model_batch *);
 
