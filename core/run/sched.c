@@ -76,6 +76,17 @@ static int has_weights(const struct store *store, const struct run_config *confi
     return has;
 }
 
+/* Does the database have all that this file asks for at a length: the test, and if the model can, the same continued alone? */
+static int has_evals(struct store *store, const struct run_config *c, int length, int *has, struct lab_err *err)
+{
+    const struct eval_options *e = &c->eval;
+    int alone = config_continues(c) ? e->free_sequences < e->sequences ? e->free_sequences : e->sequences : 0;
+    struct store_eval want[] = { { "test", length, e->sequences, e->seed }, { "free", length, alone, e->seed } };
+    *has = 1;
+    for (int i = 0; i < 1 + (alone > 0) && *has; i++) if (store_has_eval(store, c->key, &want[i], has, err) != 0) return -1;
+    return 0;
+}
+
 int sched_need(struct store *store, const struct run_config *config, enum sched_need *need, struct option_list *lengths,
                struct lab_err *err)
 {
@@ -87,7 +98,7 @@ int sched_need(struct store *store, const struct run_config *config, enum sched_
     lengths->n = 0;
     for (int i = 0; i < config->eval.lengths.n; i++) {
         int has = 0, length = config->eval.lengths.v[i];
-        if (store_has_eval(store, config->key, length, config->eval.sequences, &has, err) != 0) return -1;
+        if (has_evals(store, config, length, &has, err) != 0) return -1;
         if (!has) lengths->v[lengths->n++] = length;
     }
     *need = lengths->n ? SCHED_EVALUATE : SCHED_NOTHING;

@@ -4,7 +4,7 @@ SELECT r.encoder, r.task, r.seed,
        coalesce((SELECT max(label) FROM sweep_cell c WHERE c.run_id = r.run_id), '') AS label,
        coalesce(a.status, 'pending') AS state, a.reason,
        (SELECT count(*) FROM attempt t WHERE t.run_id = r.run_id) AS attempts,
-       a.last_step AS steps,
+       a.last_step AS steps, r.selection, a.selected_step,
        (SELECT m.value FROM attempt t CROSS JOIN metric m ON m.attempt_id = t.attempt_id AND m.name = 'loss' AND m.step <= a.last_step
         WHERE t.run_id = r.run_id ORDER BY m.step DESC, t.attempt_id DESC LIMIT 1) AS train_loss,
        round(a.active_ns / 1e9, 3) AS active_s,
