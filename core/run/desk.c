@@ -16,7 +16,7 @@ void desk_clear(struct desk *d, enum work_kind kind, size_t run, const struct ru
     d->started = d->done = d->stopped = d->failed = d->saved = d->timed_out = 0;
     d->reason[0] = d->result[0] = d->note[0] = d->attempt[0] = '\0';
     d->resume = -1, d->from_step = 0;
-    d->active_ns = d->step = d->beat_step = 0, d->begun_ns = clock_ns();
+    d->active_ns = d->step = 0, d->beat_step = -1, d->begun_ns = clock_ns();
     d->all = d->tested = 0;
     d->live.n_loss = 0;
 }

@@ -38,8 +38,8 @@ struct sched {
     const struct sched_options *options;
     struct sched_report *report;
     int64_t *run_id;                 /* of each run of the sweep */
-    double *cost;                    /* of each run, 0: none; of those in the queue, in its order (see exp/cost.h) */
-    double *queued_s;
+    double *cost;                    /* of each run (exp/cost.h), 0: none; while it is not known how far it came */
+    double *queued_s, *desk_s;       /* seconds that each run of the queue, and each worker, still takes: scratch of time_left */
     struct ceiling_job *ceiling; size_t n_ceiling, cap_ceiling, next_ceiling;
     size_t *queue, head, n_queued;   /* a ring of runs to be looked at */
     size_t fresh; int64_t look_ns;   /* how many of them to look at now; when to look at all again */
@@ -53,8 +53,7 @@ struct sched {
     struct progress progress;
     struct live_worker *live;        /* of the workers that train, for the eyes */
     double steps;                    /* of runs that have ended ... */
-    double spent, spent_s;           /* ... and of those, what they cost, and the seconds that they took */
-    double desk_s[SCHED_MAX_JOBS];
+    double spent, spent_s;           /* ... and of the last of them, what they cost, and the seconds that they took */
 };
 
 /* ---- what a run needs ---- */
@@ -327,7 +326,7 @@ static int choose_checkpoint(struct sched *s, struct desk *d, int64_t env_id, co
     if (!c.best.step && c.unusable)
         progress_note(&s->progress, "%s starts anew: its checkpoint is of another lab, plugin, machine or database, or ran ahead of this one", name);
     if (d->resume < 0) return 0;
-    d->from_step = d->step = d->beat_step = c.best.step;
+    d->from_step = d->step = c.best.step;
     return store_attempt_continue(s->store, d->attempt_id, c.best.attempt, c.best.step, err);
 }
 
@@ -458,6 +457,14 @@ static double pace(const struct sched *s)
     return spent > 0 ? seconds / spent : 0;
 }
 
+/* The last few runs of each worker count: what else the machine does changes. */
+static void learn_pace(struct sched *s, const struct desk *d)
+{
+    double kept = 1 - 1 / (4.0 * s->n_desk);
+    s->spent = kept * s->spent + d->all;
+    s->spent_s = kept * s->spent_s + seconds_at(d);
+}
+
 /* A run shows its own pace the better the farther it is. */
 static double desk_left(const struct desk *d, double pace)
 {
@@ -558,7 +565,7 @@ static int end_desk(struct sched *s, struct desk *d, struct lab_err *err)
     if (late) tell_late(s, d);
     else tell(s, d, verdict);
     if (d->kind == WORK_TRAIN) s->steps += (double)(d->step - d->from_step);
-    if (d->kind != WORK_CEILING && verdict == DESK_DONE) s->spent += d->all, s->spent_s += seconds_at(d);
+    if (d->kind != WORK_CEILING && verdict == DESK_DONE) learn_pace(s, d);
     if (d->kind == WORK_TRAIN && verdict == DESK_DONE && !late) shelf_remove(&s->shelf, d->config->key);
     worker_close(&d->worker);
     d->busy = 0;
@@ -721,7 +728,8 @@ static int make_room(struct sched *s, struct lab_err *err)
     s->run_id = s->poll ? mem_alloc(s->sweep->n * sizeof *s->run_id, err) : NULL;
     s->cost = s->run_id ? mem_alloc(s->sweep->n * sizeof *s->cost, err) : NULL;
     s->queued_s = s->cost ? mem_alloc(s->sweep->n * sizeof *s->queued_s, err) : NULL;
-    s->live = s->queued_s ? mem_alloc((size_t)s->n_desk * sizeof *s->live, err) : NULL;
+    s->desk_s = s->queued_s ? mem_alloc((size_t)s->n_desk * sizeof *s->desk_s, err) : NULL;
+    s->live = s->desk_s ? mem_alloc((size_t)s->n_desk * sizeof *s->live, err) : NULL;
     s->queue = s->live ? mem_alloc(s->sweep->n * sizeof *s->queue, err) : NULL;
     return s->queue ? 0 : -1;
 }
@@ -734,6 +742,7 @@ static void release(struct sched *s)
     free(s->run_id);
     free(s->cost);
     free(s->queued_s);
+    free(s->desk_s);
     free(s->live);
     free(s->queue);
     free(s->ceiling);
