@@ -90,10 +90,9 @@ static int want_share(struct task *t)
 /* A shard that cannot be read costs the time of its runs, no more: they are done again. */
 static int ask_shards(struct task *t, const struct task_shards *shards, int open)
 {
-    struct merge_result result;
     for (size_t i = 0; i < shards->n; i++) {
         if (!may_matter(t, shards->path[i])) continue;
-        int rc = open ? merge_shard(t->store, shards->path[i], MERGE_WANTED, &result, t->err) : merge_strike_done(t->store, shards->path[i], t->err);
+        int rc = (open ? merge_wanted : merge_strike_done)(t->store, shards->path[i], t->err);
         if (rc < 0) return -1;
         if (rc > 0 && !open) fprintf(stderr, "lab: %s; it is left out\n", t->err->msg);
     }

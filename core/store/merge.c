@@ -1,10 +1,13 @@
 /* merge -- see merge.h.
  *
+ * Of each database every page is looked at first, by a thread that is one database ahead, and its definitions must be ours.
+ * So its rows obey the constraints of our tables, and are not held against them a second time: that would double the time.
  * The other database is attached as `s`, read-only.  What a table has in columns is asked of the schema, so that a column,
  * or a table of what an attempt measured (it has a column attempt_id), is merged without a word here.
  */
 #include "store/merge.h"
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +17,7 @@
 #include "store/db.h"
 
 enum { REFUSED = 1 };
+enum merge_how { MERGE_ALL, MERGE_WANTED };
 struct merge {
     struct store *store;
     const char *path;                /* of the other one */
@@ -85,15 +89,20 @@ static int has_wal(const char *path)
 }
 
 /* A published file never changes, so it needs no lock and nothing beside it; one that is in use is shared. */
+static void uri_of(struct str *uri, const char *path)
+{
+    str_add(uri, *path == '/' ? "file://" : "file:./");
+    for (const char *p = path; *p; p++) {
+        if (strchr("%?#", *p)) str_printf(uri, "%%%02x", (unsigned char)*p);
+        else str_addn(uri, p, 1);
+    }
+    str_add(uri, has_wal(path) ? "?mode=ro" : "?mode=ro&immutable=1");
+}
+
 static int attach(const struct merge *m)
 {
     struct str uri = { 0 };
-    str_add(&uri, *m->path == '/' ? "file://" : "file:./");
-    for (const char *p = m->path; *p; p++) {
-        if (strchr("%?#", *p)) str_printf(&uri, "%%%02x", (unsigned char)*p);
-        else str_addn(&uri, p, 1);
-    }
-    str_add(&uri, has_wal(m->path) ? "?mode=ro" : "?mode=ro&immutable=1");
+    uri_of(&uri, m->path);
     int rc = uri.failed ? lab_fail(m->err, "out of memory for a merge") : ask(m, "ATTACH ?1 AS s", uri.text, NULL, NULL, 0);
     str_free(&uri);
     return rc;
@@ -114,13 +123,14 @@ static int check_whose(const struct merge *m)
     return 0;
 }
 
-static int check_pages(const struct merge *m)
+/* The bytes of one definition: what integrity_check found to be obeyed there is then obeyed here. */
+static int check_definitions(const struct merge *m)
 {
-    char text[200];
-    int rc = ask(m, "PRAGMA s.integrity_check(1)", NULL, NULL, text, sizeof text);
-    if (rc != 0 || !strcmp(text, "ok")) return rc;
-    text[strcspn(text, "\n")] = '\0';
-    return lab_fail(m->err, "%s: is damaged (%s)", m->path, text), REFUSED;
+    char name[100];
+    int rc = ask(m, "SELECT t.type || ' ' || t.name FROM main.sqlite_schema t LEFT JOIN s.sqlite_schema x ON x.type = t.type AND x.name = t.name"
+                    " WHERE t.type = 'table' AND t.sql IS NOT x.sql LIMIT 1", NULL, NULL, name, sizeof name);
+    if (rc != 0 || !*name) return rc;
+    return lab_fail(m->err, "%s: its %s is not this lab's", m->path, name), REFUSED;
 }
 
 /* The tables of this handle's own: what is wanted, what was touched, and what is being taken over. */
@@ -132,19 +142,58 @@ static int make_temporary(const struct merge *m)
                   "CREATE TEMP TABLE IF NOT EXISTS taken(old INTEGER PRIMARY KEY, uuid TEXT UNIQUE, run_id, env_id, new, rival, wins, same)");
 }
 
-/* Does work with the other database attached as s. */
-static int with_attached(struct store *store, const char *path, int whole, int (*work)(const struct merge *, void *), void *ctx, struct lab_err *err)
+/* ---- looking at every page, in a thread ---- */
+
+struct look { const char *path; pthread_t thread; int threaded, rc; char sha256[HASH_HEX]; struct lab_err err; };
+
+static void *look(void *ctx)
 {
-    struct merge m = { store, path, err };
+    struct look *l = ctx;
+    struct store other = { .path = (char *)l->path };
+    struct merge m = { &other, l->path, &l->err };
+    struct str uri = { 0 };
+    char text[200] = "";
+    l->rc = REFUSED;
+    uri_of(&uri, l->path);
+    if (hash_file(l->path, l->sha256, &l->err) != 0) goto out;
+    if (uri.failed) lab_fail(&l->err, "%s: out of memory", l->path);
+    else if (sqlite3_open_v2(uri.text, &other.db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) fail(&m);
+    else if (ask(&m, "PRAGMA integrity_check(1)", NULL, NULL, text, sizeof text) != 0) {}
+    else if (strcmp(text, "ok")) text[strcspn(text, "\n")] = '\0', lab_fail(&l->err, "%s: is damaged (%s)", l->path, text);
+    else l->rc = 0;
+    sqlite3_close(other.db);
+out:
+    str_free(&uri);
+    return NULL;
+}
+
+static void look_begin(struct look *l, const char *path)
+{
+    *l = (struct look){ .path = path };
+    l->threaded = pthread_create(&l->thread, NULL, look, l) == 0;
+}
+
+static void look_end(struct look *l)
+{
+    if (l->threaded) pthread_join(l->thread, NULL);
+    else look(l);
+}
+
+/* ---- both together ---- */
+
+/* Does work with the other database attached as s, after a look at it. */
+static int with_attached(struct store *store, const struct look *look, int (*work)(const struct merge *, void *), void *ctx, struct lab_err *err)
+{
+    struct merge m = { store, look->path, err };
     struct stat st, own;
-    if (stat(path, &st) != 0) return lab_fail(err, "%s: is not there", path), REFUSED;
-    if (stat(store->path, &own) == 0 && own.st_ino == st.st_ino && own.st_dev == st.st_dev)
-        return lab_fail(err, "%s: is the database that is merged into", path), REFUSED;
+    if (look->rc != 0) return *err = look->err, look->rc;
+    if (stat(m.path, &st) == 0 && stat(store->path, &own) == 0 && own.st_ino == st.st_ino && own.st_dev == st.st_dev)
+        return lab_fail(err, "%s: is the database that is merged into", m.path), REFUSED;
     int rc = make_temporary(&m);
     if (rc == 0) rc = attach(&m);
     if (rc != 0) return rc;
     rc = check_whose(&m);
-    if (rc == 0 && whole) rc = check_pages(&m);
+    if (rc == 0) rc = check_definitions(&m);
     if (rc == 0) rc = work(&m, ctx);
     sqlite3_exec(store->db, "DETACH s", NULL, NULL, NULL);
     return rc;
@@ -347,7 +396,6 @@ static int take(const struct merge *m, void *ctx)
     if (rc != 0) return rc;
     if ((t->result->known = *known != '\0'))
         return run(m, "INSERT OR IGNORE INTO temp.touched SELECT mr.run_id FROM s.run sr JOIN main.run mr ON mr.run_key = sr.run_key");
-    if (check_pages(m) != 0) return REFUSED;
     if (store_begin(m->store, m->err) != 0) return -1;
     rc = take_all(m, t);
     if (rc == 0) rc = store_commit(m->store, m->err);
@@ -355,16 +403,36 @@ static int take(const struct merge *m, void *ctx)
     return rc;
 }
 
-int merge_shard(struct store *store, const char *path, enum merge_how how, struct merge_result *result, struct lab_err *err)
+/* Every reference is made by a join, and constraints were looked at.  After a power cut the last merges may be missing, but none is
+ * half there: they are made again. */
+static int take_database(struct store *store, const struct look *look, enum merge_how how, struct merge_result *result, struct lab_err *err)
 {
-    char sha256[HASH_HEX] = "";
-    struct taking t = { .how = how, .result = result, .sha256 = sha256 };
+    static const char fast[] = "PRAGMA ignore_check_constraints = ON; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 20000; PRAGMA main.cache_size = -65536";
+    static const char safe[] = "PRAGMA ignore_check_constraints = OFF; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1000";
+    struct taking t = { .how = how, .result = result, .sha256 = look->sha256 };
     *result = (struct merge_result){ 0 };
-    if (how == MERGE_ALL && hash_file(path, sha256, err) != 0) return REFUSED;
-    sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 0, NULL);      /* every reference is made by a join */
-    int rc = with_attached(store, path, 0, take, &t, err);
+    sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 0, NULL);
+    sqlite3_exec(store->db, fast, NULL, NULL, NULL);
+    int rc = with_attached(store, look, take, &t, err);
+    sqlite3_exec(store->db, safe, NULL, NULL, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
     return rc;
+}
+
+int merge_databases(struct store *store, char *const *path, size_t n, const struct merge_listener *listener, struct lab_err *err)
+{
+    struct merge_result result;
+    struct look ahead[2];
+    int rc = 0;
+    if (n) look_begin(&ahead[0], path[0]);
+    for (size_t i = 0; i < n && rc >= 0; i++) {
+        look_end(&ahead[i % 2]);
+        if (i + 1 < n) look_begin(&ahead[(i + 1) % 2], path[i + 1]);
+        rc = take_database(store, &ahead[i % 2], MERGE_ALL, &result, err);
+        if (rc >= 0) listener->told(listener->ctx, path[i], &result, rc ? err->msg : NULL);
+        else if (i + 1 < n) look_end(&ahead[(i + 1) % 2]);
+    }
+    return rc < 0 ? -1 : 0;
 }
 
 /* ---- what is wanted ---- */
@@ -381,7 +449,20 @@ static int strike(const struct merge *m, void *ctx)
     return run(m, "DELETE FROM temp.wanted WHERE run_key IN (SELECT r.run_key FROM s.run r JOIN s.attempt a ON a.run_id = r.run_id WHERE a.status = 'done')");
 }
 
-int merge_strike_done(struct store *store, const char *path, struct lab_err *err) { return with_attached(store, path, 1, strike, NULL, err); }
+int merge_strike_done(struct store *store, const char *path, struct lab_err *err)
+{
+    struct look l = { .path = path };
+    look(&l);
+    return with_attached(store, &l, strike, NULL, err);
+}
+
+int merge_wanted(struct store *store, const char *path, struct lab_err *err)
+{
+    struct merge_result result;
+    struct look l = { .path = path };
+    look(&l);
+    return take_database(store, &l, MERGE_WANTED, &result, err);
+}
 
 int merge_is_wanted(struct store *store, const char *run_key, int *yes, struct lab_err *err)
 {
