@@ -139,7 +139,8 @@ static int make_temporary(const struct merge *m)
     return run(m, "PRAGMA temp_store = MEMORY;"
                   "CREATE TEMP TABLE IF NOT EXISTS wanted(run_key TEXT PRIMARY KEY) WITHOUT ROWID;"
                   "CREATE TEMP TABLE IF NOT EXISTS touched(run_id INTEGER PRIMARY KEY);"
-                  "CREATE TEMP TABLE IF NOT EXISTS taken(old INTEGER PRIMARY KEY, uuid TEXT UNIQUE, run_id, env_id, new, rival, wins, same)");
+                  "CREATE TEMP TABLE IF NOT EXISTS taken(old INTEGER PRIMARY KEY, uuid TEXT UNIQUE, run_id, env_id, new, rival, wins);"
+                  "CREATE TEMP TABLE IF NOT EXISTS pair(shown, second, same)");
 }
 
 /* ---- looking at every page, in a thread ---- */
@@ -225,8 +226,10 @@ static void but_attempt_id(struct str *out, const char *column) { if (strcmp(col
 static void excluded(struct str *out, const char *column) { str_printf(out, "\"%s\" = excluded.\"%s\"", column, column); }
 static void excluded_but_id(struct str *out, const char *column) { if (strcmp(column, "attempt_id")) excluded(out, column); }
 
-#define SAME_WORDS "'a second result, the same as that of attempt '"
-#define OTHER_WORDS "'a second result, DIFFERENT from that of attempt '"
+#define SECOND "a second result, "
+#define SAME_WORDS  SECOND "the same as the one shown"
+#define OTHER_WORDS SECOND "DIFFERENT from the one shown"
+#define SECOND_SQL "'" SAME_WORDS "' || coalesce('; ' || "        /* until judge_pairs has looked */
 
 static void of_attempt(struct str *out, const char *column)
 {
@@ -234,8 +237,7 @@ static void of_attempt(struct str *out, const char *column)
         { "attempt_id", "" }, { "run_id", "n.run_id" }, { "env_id", "n.env_id" }, { "lock_at", "0" },
         { "status", "CASE WHEN a.status = 'running' THEN 'lost' WHEN n.rival IS NOT NULL AND NOT n.wins THEN 'superseded' ELSE a.status END" },
         { "reason", "CASE WHEN a.status = 'running' THEN 'its machine told nothing more of it'"
-                    " WHEN n.rival IS NOT NULL AND NOT n.wins THEN coalesce(a.reason || '; ', '') || iif(n.same, " SAME_WORDS ", " OTHER_WORDS ")"
-                    " || (SELECT attempt_uuid FROM main.attempt WHERE attempt_id = n.rival) ELSE a.reason END" },
+                    " WHEN n.rival IS NOT NULL AND NOT n.wins THEN " SECOND_SQL "a.reason, '') ELSE a.reason END" },
         { "ended_us", "coalesce(a.ended_us, a.beat_us)" } };
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (!strcmp(table[i].column, column)) { str_add(out, table[i].sql); return; }
@@ -277,17 +279,10 @@ static int take_plans(const struct merge *m)
 
 /* ---- attempts ---- */
 
-/* Two results are the same if all that was told is, or if the weights are and all that both measured: one may have been evaluated further. */
 static const char choose_sql[] =
     "DELETE FROM temp.taken;"
     "INSERT INTO temp.taken SELECT a.attempt_id, a.attempt_uuid, r.run_id, e.env_id, x.attempt_id, d.attempt_id,"
-    " (a.ended_us, a.attempt_uuid) < (d.ended_us, d.attempt_uuid),"
-    " coalesce(a.result_sha256 = d.result_sha256 OR ("
-    "   (SELECT sha256 FROM s.artifact w WHERE w.attempt_id = a.attempt_id AND w.kind = 'weights')"
-    "   = (SELECT sha256 FROM main.artifact w WHERE w.attempt_id = d.attempt_id AND w.kind = 'weights')"
-    "   AND NOT EXISTS (SELECT 1 FROM s.eval p JOIN main.eval q ON q.attempt_id = d.attempt_id AND q.split = p.split AND q.length = p.length AND q.step = p.step"
-    "     WHERE p.attempt_id = a.attempt_id AND p.n = q.n AND (p.n_exact, p.n_tok, p.n_tok_ok, p.loss, p.data_sha256)"
-    "     IS NOT (q.n_exact, q.n_tok, q.n_tok_ok, q.loss, q.data_sha256))), 0)"
+    " (a.ended_us, a.attempt_uuid) < (d.ended_us, d.attempt_uuid)"
     " FROM s.attempt a JOIN s.run sr ON sr.run_id = a.run_id JOIN main.run r ON r.run_key = sr.run_key"
     " JOIN s.env se ON se.env_id = a.env_id JOIN main.env e ON e.env_sha256 = se.env_sha256"
     " LEFT JOIN main.attempt x ON x.attempt_uuid = a.attempt_uuid"
@@ -299,7 +294,7 @@ static int take_attempts(const struct merge *m, enum merge_how how)
 {
     struct str sql = { 0 };
     str_printf(&sql, "%s AND %s;"
-               "UPDATE main.attempt SET status = 'superseded', reason = coalesce(reason || '; ', '') || iif(n.same, " SAME_WORDS ", " OTHER_WORDS ") || n.uuid"
+               "UPDATE main.attempt SET status = 'superseded', reason = " SECOND_SQL "reason, '')"
                " FROM temp.taken n WHERE n.rival = attempt_id AND n.wins;"
                "INSERT INTO main.attempt(", choose_sql, how == MERGE_ALL ? "a.status <> 'running'" : "sr.run_key IN temp.wanted");
     if (each_column(m, "attempt", but_attempt_id, &sql) != 0) return str_free(&sql), -1;
@@ -336,24 +331,17 @@ static int take_table(const struct merge *m, const char *table, int counted)
     struct str from = { 0 };
     str_printf(&from, "temp.taken n CROSS JOIN s.\"%s\" c ON c.attempt_id = n.old WHERE true", table);
     int rc = from.failed ? lab_fail(m->err, "out of memory for a merge") : take_rows(m, table, counted, from.text);
-    if (rc == 0 && counted) {        /* evaluated further since it was merged; and what only one of two equal results was evaluated for */
-        str_clear(&from);
-        str_printf(&from, "(SELECT a.attempt_id AS old, x.attempt_id AS new FROM s.attempt a JOIN main.attempt x ON x.attempt_uuid = a.attempt_uuid"
-                   " WHERE a.status = 'done' AND a.attempt_uuid NOT IN (SELECT uuid FROM temp.taken)) n"
-                   " CROSS JOIN s.\"%s\" c ON c.attempt_id = n.old WHERE c.split <> 'valid'", table);
-        rc = from.failed ? -1 : take_rows(m, table, counted, from.text);
-    }
-    if (rc == 0 && counted) {
-        str_clear(&from);
-        str_printf(&from, "(SELECT iif(wins, rival, new) AS old, iif(wins, new, rival) AS new FROM temp.taken WHERE rival IS NOT NULL AND same) n"
-                   " CROSS JOIN main.\"%s\" c ON c.attempt_id = n.old WHERE c.split <> 'valid'", table);
-        rc = from.failed ? -1 : take_rows(m, table, counted, from.text);
-    }
+    str_clear(&from);                /* and what was evaluated further since it was merged */
+    str_printf(&from, "(SELECT a.attempt_id AS old, x.attempt_id AS new FROM s.attempt a JOIN main.attempt x ON x.attempt_uuid = a.attempt_uuid"
+               " WHERE a.status = 'done' AND a.attempt_uuid NOT IN (SELECT uuid FROM temp.taken)) n"
+               " CROSS JOIN s.\"%s\" c ON c.attempt_id = n.old WHERE c.split <> 'valid'", table);
+    if (rc == 0 && counted) rc = from.failed ? lab_fail(m->err, "out of memory for a merge") : take_rows(m, table, counted, from.text);
     str_free(&from);
     return rc;
 }
 
-static int take_measured(const struct merge *m)
+/* For each table of what attempts measured. */
+static int each_table(const struct merge *m, int (*take)(const struct merge *, const char *table, int counted))
 {
     static const char tables[] =
         "SELECT t.name, EXISTS(SELECT 1 FROM pragma_table_info(t.name) WHERE name = 'n') AND EXISTS(SELECT 1 FROM pragma_table_info(t.name) WHERE name = 'split')"
@@ -362,8 +350,38 @@ static int take_measured(const struct merge *m)
     sqlite3_stmt *st = NULL;
     int rc = sqlite3_prepare_v2(m->store->db, tables, -1, &st, NULL) == SQLITE_OK ? 0 : fail(m);
     while (rc == 0 && sqlite3_step(st) == SQLITE_ROW)
-        rc = take_table(m, (const char *)sqlite3_column_text(st, 0), sqlite3_column_int(st, 1));
+        rc = take(m, (const char *)sqlite3_column_text(st, 0), sqlite3_column_int(st, 1));
     sqlite3_finalize(st);
+    return rc;
+}
+
+/* ---- two results for one run ---- */
+
+/* They are the same if all that was told is, or if the weights are and all that both measured: one may have been evaluated further.
+ * Seconds of seconds are judged again, so that the order of merging does not show. */
+static const char pairs_sql[] =
+    "DELETE FROM temp.pair;"
+    "INSERT INTO temp.pair SELECT a.attempt_id, b.attempt_id, coalesce(a.result_sha256 = b.result_sha256 OR ("
+    "  (SELECT sha256 FROM main.artifact w WHERE w.attempt_id = a.attempt_id AND w.kind = 'weights')"
+    "  = (SELECT sha256 FROM main.artifact w WHERE w.attempt_id = b.attempt_id AND w.kind = 'weights')"
+    "  AND NOT EXISTS (SELECT 1 FROM main.eval p JOIN main.eval q ON q.attempt_id = b.attempt_id AND q.split = p.split AND q.length = p.length AND q.step = p.step"
+    "    WHERE p.attempt_id = a.attempt_id AND p.n = q.n AND (p.n_exact, p.n_tok, p.n_tok_ok, p.loss, p.data_sha256)"
+    "    IS NOT (q.n_exact, q.n_tok, q.n_tok_ok, q.loss, q.data_sha256))), 0)"
+    " FROM (SELECT DISTINCT run_id FROM temp.taken WHERE rival IS NOT NULL) t"
+    " JOIN main.attempt b ON b.run_id = t.run_id AND b.status = 'superseded' AND b.reason GLOB '" SECOND "*'"
+    " JOIN main.attempt a ON a.run_id = t.run_id AND a.status = 'done';"
+    "UPDATE main.attempt SET reason = iif(p.same, replace(reason, '" OTHER_WORDS "', '" SAME_WORDS "'), replace(reason, '" SAME_WORDS "', '" OTHER_WORDS "'))"
+    " FROM temp.pair p WHERE p.second = attempt_id";
+
+/* What only one of two equal results was evaluated for. */
+static int join_evaluations(const struct merge *m, const char *table, int counted)
+{
+    struct str from = { 0 };
+    if (!counted) return 0;
+    str_printf(&from, "(SELECT second AS old, shown AS new FROM temp.pair WHERE same) n CROSS JOIN main.\"%s\" c ON c.attempt_id = n.old"
+               " WHERE c.split <> 'valid'", table);
+    int rc = from.failed ? lab_fail(m->err, "out of memory for a merge") : take_rows(m, table, counted, from.text);
+    str_free(&from);
     return rc;
 }
 
@@ -375,9 +393,10 @@ static int take_all(const struct merge *m, struct taking *t)
 {
     int rc;
     if ((rc = take_shared(m)) != 0 || (rc = take_runs(m, t->how)) != 0 || (t->how == MERGE_ALL && (rc = take_plans(m)) != 0) ||
-        (rc = take_attempts(m, t->how)) != 0 || (rc = take_measured(m)) != 0) return rc;
+        (rc = take_attempts(m, t->how)) != 0 || (rc = each_table(m, take_table)) != 0 || (rc = run(m, pairs_sql)) != 0 ||
+        (rc = each_table(m, join_evaluations)) != 0) return rc;
     if ((rc = ask_integer(m, "SELECT count(*) FROM temp.taken", &t->result->attempts)) != 0 ||
-        (rc = ask_integer(m, "SELECT count(*) FROM temp.taken WHERE rival IS NOT NULL AND NOT same", &t->result->different)) != 0) return rc;
+        (rc = ask_integer(m, "SELECT count(*) FROM temp.pair WHERE NOT same", &t->result->different)) != 0) return rc;
     if (t->how != MERGE_ALL) return 0;
     char *sql = sqlite3_mprintf("INSERT INTO main.merge_log VALUES(%Q, %Q, %Q, %lld, %lld, %lld) ON CONFLICT DO NOTHING", t->uuid, t->sha256, m->path,
                                 (long long)clock_utc_us(), (long long)t->result->attempts, (long long)t->result->different);
@@ -423,8 +442,8 @@ int merge_databases(struct store *store, char *const *path, size_t n, const stru
 {
     struct merge_result result;
     struct look ahead[2];
-    int rc = 0;
-    if (n) look_begin(&ahead[0], path[0]);
+    int rc = make_temporary(&(struct merge){ store, store->path, err }) == 0 ? 0 : -1;
+    if (rc == 0 && n) look_begin(&ahead[0], path[0]);
     for (size_t i = 0; i < n && rc >= 0; i++) {
         look_end(&ahead[i % 2]);
         if (i + 1 < n) look_begin(&ahead[(i + 1) % 2], path[i + 1]);
@@ -477,7 +496,7 @@ const char merge_conflicts[] =
     "SELECT r.run_key, r.task, r.encoder, r.seed, d.attempt_uuid, d.host, strftime('%Y-%m-%dT%H:%M:%SZ', d.ended_us / 1000000, 'unixepoch'), de.json,"
     " b.attempt_uuid, b.host, strftime('%Y-%m-%dT%H:%M:%SZ', b.ended_us / 1000000, 'unixepoch'), be.json"
     " FROM temp.touched t CROSS JOIN run r ON r.run_id = t.run_id CROSS JOIN attempt b ON b.run_id = r.run_id AND b.status = 'superseded'"
-    " AND b.reason GLOB '*a second result, DIFFERENT*' JOIN attempt d ON d.run_id = r.run_id AND d.status = 'done'"
+    " AND b.reason GLOB '" OTHER_WORDS "*' JOIN attempt d ON d.run_id = r.run_id AND d.status = 'done'"
     " JOIN env de ON de.env_id = d.env_id JOIN env be ON be.env_id = b.env_id"
     " ORDER BY r.task, r.encoder, r.arm, r.seed, b.ended_us, b.attempt_uuid";
 
