@@ -351,7 +351,8 @@ static int is_left_alone(struct sched *s, size_t run, const struct store_status 
 {
     if (status->state == STORE_RUNNING) return put_back(s, run), 1;
     if (status->state == STORE_FAILED && !s->options->only) {
-        progress_note(&s->progress, "FAILED before: %s: %s; `lab retry` runs it again", name, status->reason);
+        progress_note(&s->progress, "FAILED before: %s: %s; `lab %s` runs it again", name, status->reason,
+                      s->options->shared ? "work --retry" : "retry");
         return s->report->failed++, 1;
     }
     return 0;
