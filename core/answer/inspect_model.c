@@ -164,14 +164,13 @@ int inspect_equivariance(struct inspect *in, const struct inspect_subject *subje
 
 /* A run's configuration as the keys of an experiment file, from its canonical JSON.  -> keeps numbers as they are spelled. */
 static const char keys_sql[] =
-    "WITH run AS (SELECT config FROM runs WHERE run_key = ?1), part(section, path) AS ("
+    "WITH run AS (SELECT config FROM runs WHERE run_key = ?1), part(section, place) AS ("
     " SELECT 'model', '$.model' UNION ALL SELECT 'train', '$.train' UNION ALL SELECT 'positions', '$.positions'"
     " UNION ALL SELECT 'encoder.' || json_extract(config, '$.encoder.name'), '$.encoder.options' FROM run"
-    " UNION ALL SELECT 'task.' || json_extract(config, '$.task.name'), '$.task.options' FROM run"
-    " UNION ALL SELECT 'run', '$.run')"
+    " UNION ALL SELECT 'task.' || json_extract(config, '$.task.name'), '$.task.options' FROM run)"
     "SELECT section, key, CASE type WHEN 'true' THEN 'yes' WHEN 'false' THEN 'no' WHEN 'text' THEN value"
     " WHEN 'array' THEN replace(trim(value, '[]'), ',', '..') ELSE config -> fullkey END"
-    " FROM run, part, json_each(config, path)"
+    " FROM run, part, json_each(config, place)"
     " UNION ALL SELECT 'run', 'encoder', json_extract(config, '$.encoder.name') FROM run"
     " UNION ALL SELECT 'run', 'task', json_extract(config, '$.task.name') FROM run"
     " UNION ALL SELECT 'run', 'seed', json_extract(config, '$.seed') FROM run";
@@ -346,6 +345,12 @@ static void show_attention(struct inspect *in, const struct model *m, const lab_
     free(map);
 }
 
+static int learns(const struct model *m)                     /* does its encoder? */
+{
+    for (int i = 0; i < m->n_param; i++) if (m->param[i].encoder_index >= 0) return 1;
+    return 0;
+}
+
 int inspect_run(struct inspect *in, const struct inspect_run *run, int64_t example, struct lab_err *err)
 {
     const struct run_config *c = &run->config;
@@ -367,7 +372,7 @@ int inspect_run(struct inspect *in, const struct inspect_run *run, int64_t examp
                     c->train.length.lo < c->train.length.hi ? "up to " : "", (int)c->train.length.hi, length, (long long)example);
     show_positions(in, run, &m, &d, &counts);
     show_attention(in, &m, weights, T);
-    rc = m.trained > 0 && c->encoder->param ? inspect_encoder(in, c, &m, T, err) : 0;
+    rc = learns(&m) ? inspect_encoder(in, c, &m, T, err) : 0;
     if (rc == 0 && in->failed) rc = lab_fail(err, "out of memory while looking into run %.16s", c->key);
 out_bench:
     model_release(&m);
