@@ -62,13 +62,7 @@ static int build(struct conf *conf, struct run_config *config, const struct regi
 {
     *conf = (struct conf){ .n = 0 };
     int rc = describe(conf, e, wish, length, farther, err);
-    struct conf_entry *entry = rc == 0 ? mem_alloc(conf->n * sizeof *entry, err) : NULL;
-    for (size_t i = 0; entry && i < conf->n; i++) {          /* whoever reads a message has set none of these */
-        entry[i] = conf->entry[i];
-        if (strncmp(entry[i].section, "encoder.", 8) != 0) entry[i].file = "arguments";
-    }
-    rc = entry ? config_build(config, entry, conf->n, registry, err) : -1;
-    free(entry);
+    if (rc == 0) rc = inspect_build(config, conf, "arguments", "encoder.", registry, err);
     if (rc != 0) conf_free(conf);
     return rc;
 }
@@ -135,7 +129,7 @@ static int add_encoder(struct subjects *s, const struct registry *registry, cons
     return rc;
 }
 
-/* Each model of an experiment once: seeds change nothing here. */
+/* Each model of an experiment once, with its first task and seed: another seed shows nothing else. */
 static int add_file(struct subjects *s, const char *path, const struct registry *registry, const struct wish *wish, int64_t *length, struct lab_err *err)
 {
     struct conf conf;
