@@ -52,8 +52,8 @@ int store_attempt_uuid(struct store *, int64_t attempt_id, char uuid[STORE_UUID]
 int store_is_saved(struct store *, int64_t run_id, int64_t env_id, const char *uuid, int64_t step, int *yes, struct lab_err *err);
 /* The attempt goes on from another's checkpoint: its curve continues the other's up to that step. */
 int store_attempt_continue(struct store *, int64_t attempt_id, const char *parent_uuid, int64_t from_step, struct lab_err *err);
-/* A sign of life. */
-int store_attempt_beat(struct store *, int64_t attempt_id, int64_t last_step, struct lab_err *err);
+/* A sign of life.  left_s: seconds that the supervisor expects to need for its whole sweep, < 0: not known. */
+int store_attempt_beat(struct store *, int64_t attempt_id, int64_t last_step, double left_s, struct lab_err *err);
 /* Enters METRIC, EVAL, EVAL_POSITION (n_tok, n_tok_ok: at this position), EVAL_SLICE, UNTRAINED, ARTIFACT and CHECKPOINT records.
  * What comes twice is replaced; an evaluation only by one of more sequences.  Later evaluations of a done run go to its done attempt. */
 int store_put_record(struct store *, int64_t attempt_id, const struct record *, struct lab_err *err);
@@ -67,6 +67,9 @@ struct store_end {
 int store_attempt_end(struct store *, int64_t attempt_id, const struct store_end *, struct lab_err *err);
 /* Withdraws a done attempt, so that its run may be trained anew: what it measured stays, but no view shows it. */
 int store_supersede(struct store *, int64_t attempt_id, struct lab_err *err);
+/* In what the environment of an attempt differs from this one, as words: "commit, cpu"; "" if in nothing that could change bits. */
+enum { STORE_FIELDS = 160 };
+int store_differs(struct store *, int64_t attempt_id, const char *env_json, char fields[STORE_FIELDS], struct lab_err *err);
 
 /* Ceilings are cached by task_key and length: *found 1 or 0. */
 int store_ceiling(struct store *, const char *task_key, int length, int *found, double *value, double *error, struct lab_err *err);
