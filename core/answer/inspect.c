@@ -160,22 +160,9 @@ static size_t text_maps(const struct inspect *in, size_t i, int columns, struct 
     return i;
 }
 
-/* Words of text in lines of at most so many columns. */
-static void add_folded(struct str *out, const char *text, size_t columns)
-{
-    while (*text) {
-        size_t n = table_fit(text, strlen(text), columns), end = n;
-        while (text[n] && end > 0 && text[end] != ' ') end--;
-        if (!text[n] || end == 0) end = n;
-        str_addn(out, text, end);
-        str_add(out, "\n");
-        for (text += end; *text == ' '; text++) { }
-    }
-}
-
 void inspect_text(const struct inspect *in, int columns, struct str *out)
 {
-    add_folded(out, in->subject ? in->subject : "", (size_t)columns);
+    table_paragraph(out, in->subject ? in->subject : "", (size_t)columns, 0);
     for (size_t i = 0; i < in->n; ) {
         const struct inspect_part *p = &in->part[i];
         str_add(out, "\n");
@@ -183,11 +170,11 @@ void inspect_text(const struct inspect *in, int columns, struct str *out)
             i = text_maps(in, i, columns, out);
             p = &in->part[i - 1];
         } else {
-            add_folded(out, p->title ? p->title : "", (size_t)columns);
-            if (p->table.n_col) table_write(&p->table, TABLE_TEXT, out);
+            table_paragraph(out, p->title ? p->title : "", (size_t)columns, 0);
+            if (p->table.n_col) table_text(&p->table, (size_t)columns, out);
             i++;
         }
-        if (p->note) add_folded(out, p->note, (size_t)columns);
+        if (p->note) table_paragraph(out, p->note, (size_t)columns, 0);
     }
     out->failed |= in->failed;
 }

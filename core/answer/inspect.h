@@ -49,6 +49,9 @@ int  inspect_plot(struct inspect *, struct plot *, struct lab_err *err);
 /* The encoder of this configuration with the model's parameters, at positions 0 .. length-1. */
 int inspect_encoder(struct inspect *, const struct run_config *, const struct model *, int length, struct lab_err *err);
 
+/* config_build; messages about entries name `whose`, but --set where the section begins with `set`. */
+int inspect_build(struct run_config *, const struct conf *, const char *whose, const char *set, const struct registry *, struct lab_err *err);
+
 /* Outputs of shuffled input against shuffled outputs, bidirectional and causal.  settings: of a run, as in run_config. */
 struct inspect_subject { const char *name, *settings; };
 int inspect_equivariance(struct inspect *, const struct inspect_subject *, size_t n, const struct registry *, int length, struct lab_err *err);

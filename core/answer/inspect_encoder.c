@@ -256,7 +256,7 @@ static int show_embed(const struct view *v)
         take_vectors(v, 0, &e);
         find_waves(&e, v->T);
         show_table(v, &e);
-        if (e.n_wave) show_waves(v, "waves: pairs of dimensions that turn at an even speed; wavelengths in positions", e.wave, e.n_wave);
+        if (e.n_wave) show_waves(v, "waves: pairs of dimensions that turn evenly; wavelengths in positions", e.wave, e.n_wave);
         show_norms(v, &e);
         show_products(v, &e);
         if (e.n_wave && 2 * e.n_wave == e.d) show_rotation(v, &e);
@@ -488,13 +488,6 @@ static int bucket_end(const double *bias, int H, int n, int side, int a)
     return b;
 }
 
-static void add_range(struct inspect_part *p, int from, int end, int n)
-{
-    if (end == n) inspect_word(p, "%d and more", from);
-    else if (end == from + 1) inspect_word(p, "%d", from);
-    else inspect_word(p, "%d to %d", from, end - 1);
-}
-
 static int has_buckets(const double *bias, int H, int n)
 {
     int n_bucket = 0;
@@ -502,22 +495,31 @@ static int has_buckets(const double *bias, int H, int n)
     return n_bucket > 1 && n_bucket < n;
 }
 
-/* Distances that share a number.  seen: does training at length T reach it? */
+/* The bucket of this side that begins at *from, if `here` is that distance; *from goes on to the next. */
+static void add_bucket(const struct view *v, struct inspect_part *p, const double *bias, int n, int side, int here, int *from)
+{
+    if (*from != here || here >= n) { table_add(&p->table, NULL); return; }
+    int end = bucket_end(bias, v->H, n, side, here);
+    if (end == n) inspect_word(p, "%d and more", here);
+    else if (end == here + 1) inspect_word(p, "%d", here);
+    else inspect_word(p, "%d to %d", here, end - 1);
+    *from = end;
+}
+
+/* Distances that share a number.  seen: do the positions looked at reach it? */
 static void show_buckets(const struct view *v, const double *bias, int n)
 {
-    static const char *const column[] = { "bucket", "keys to the left", "keys to the right", "seen" };
-    int left = 0, right = 1;
+    static const char *const both[] = { "bucket", "keys to the left", "keys to the right", "seen" }, *const one[] = { "bucket", "keys to the left", "seen" };
+    int left = 0, right = v->causal ? n : 1;
     if (!has_buckets(bias, v->H, n)) return;
     struct inspect_part *p = inspect_add(v->in, "buckets", "buckets: distances that share one number a head");
-    inspect_columns(p, 4, column);
-    for (int i = 0; left < n || (right < n && !v->causal); i++) {
-        int from = v->causal || left <= right ? left : right, both = !v->causal && left == right;
+    inspect_columns(p, v->causal ? 3 : 4, v->causal ? one : both);
+    for (int i = 0; left < n || right < n; i++) {
+        int here = left < right ? left : right;
         inspect_number(v->in, p, "%.0f", i);
-        if (from == left && left < n) { int end = bucket_end(bias, v->H, n, 0, left); add_range(p, left, end, n), left = end; }
-        else table_add(&p->table, NULL);
-        if (!v->causal && (both || from == right) && right < n) { int end = bucket_end(bias, v->H, n, 1, right); add_range(p, right, end, n), right = end; }
-        else table_add(&p->table, NULL);
-        table_add(&p->table, from < v->T ? "yes" : "no");
+        add_bucket(v, p, bias, n, 0, here, &left);
+        if (!v->causal) add_bucket(v, p, bias, n, 1, here, &right);
+        table_add(&p->table, here < v->T ? "yes" : "no");
     }
     inspect_note(v->in, p, "looked at distances up to %d; seen: %d positions reach that far", n - 1, v->T);
 }
@@ -637,6 +639,7 @@ static int show_shifts(const struct view *v)
     static const char *const column[] = { "scores", "5 positions on", "100 positions on" };
     struct inspect_part *p = NULL;
     int near = 0;
+    if (v->T + 5 > v->reach) return 0;
     for (int hook = LAB_H_EMBED; hook < LAB_H_VALUE; hook++) {
         size_t n;
         double *from = rig_has(v->encoder, hook) ? take_scores(v, hook, 0, &n) : NULL;
@@ -657,10 +660,11 @@ static int show_shifts(const struct view *v)
 
 /* ---- the whole ---- */
 
+/* What is looked at; of a run, that is the run, and the encoder only a part of it. */
 static void show_subject(const struct view *v)
 {
     const struct model_options *m = &v->config->model;
-    struct str hooks = { 0 };
+    struct str hooks = { 0 }, text = { 0 };
     size_t trained = 0;
     for (int hook = 0; hook < RIG_HOOKS; hook++)
         if (rig_has(v->encoder, hook)) str_printf(&hooks, "%s%s", hooks.len ? ", " : "", rig_hook_name[hook]);
@@ -668,11 +672,13 @@ static void show_subject(const struct view *v)
         const struct model_param *p = &v->model->param[i];
         if (p->encoder_index >= 0 && !(v->instance.param[p->encoder_index].flags & LAB_P_FROZEN)) trained += p->size;
     }
-    inspect_subject(v->in, "%s: %s. Positions 0 to %d, d_model %d, %d head%s of %d, %s; hooks: %s; trained parameters: %zu.", v->encoder->name,
-                    v->encoder->summary ? v->encoder->summary : "", v->T - 1, (int)m->d_model, (int)m->heads, m->heads == 1 ? "" : "s",
-                    (int)(m->d_model / m->heads), m->causal ? "causal" : "bidirectional", hooks.len ? hooks.text : "none", trained);
-    v->in->failed |= hooks.failed;
-    str_free(&hooks);
+    str_printf(&text, "%s: %s. Positions 0 to %d, d_model %d, %d head%s of %d, %s; hooks: %s; trained parameters: %zu.", v->encoder->name,
+               v->encoder->summary ? v->encoder->summary : "", v->T - 1, (int)m->d_model, (int)m->heads, m->heads == 1 ? "" : "s",
+               (int)(m->d_model / m->heads), m->causal ? "causal" : "bidirectional", hooks.len ? hooks.text : "none", trained);
+    if (v->in->subject) inspect_add(v->in, "encoder", str_text(&text));
+    else inspect_subject(v->in, "%s", str_text(&text));
+    v->in->failed |= hooks.failed | text.failed;
+    str_free(&hooks), str_free(&text);
 }
 
 int inspect_encoder(struct inspect *in, const struct run_config *config, const struct model *model, int length, struct lab_err *err)
@@ -686,7 +692,7 @@ int inspect_encoder(struct inspect *in, const struct run_config *config, const s
     v.instance = (struct rig_instance){ .encoder = e, .self = config->encoder_self, .dims = config->dims };
     while (e->param && v.instance.n_param < RIG_PARAMS && e->param(config->encoder_self, &config->dims, v.instance.n_param, &v.instance.param[v.instance.n_param]))
         v.instance.n_param++;
-    if (!in->subject) show_subject(&v);
+    show_subject(&v);
     for (int hook = 0; hook < RIG_HOOKS; hook++) if (rig_has(e, hook) && show[hook](&v) != 0) return -1;
     if (show_shifts(&v) != 0) return -1;
     return in->failed ? lab_fail(err, "out of memory while looking into %s", e->name) : 0;

@@ -27,6 +27,19 @@ static int bench_make(struct model *m, struct data *d, const struct run_config *
     return -1;
 }
 
+int inspect_build(struct run_config *config, const struct conf *conf, const char *whose, const char *set, const struct registry *registry,
+                  struct lab_err *err)
+{
+    struct conf_entry *entry = mem_alloc((conf->n + 1) * sizeof *entry, err);
+    for (size_t i = 0; entry && i < conf->n; i++) {          /* they came by conf_override, but nobody typed them */
+        entry[i] = conf->entry[i];
+        if (strncmp(entry[i].section, set, strlen(set)) != 0) entry[i].file = whose;
+    }
+    int rc = entry ? config_build(config, entry, conf->n, registry, err) : -1;
+    free(entry);
+    return rc;
+}
+
 /* ---- does shuffling the input only shuffle the output? ---- */
 
 enum { SEQUENCES = 4, SEED = 1 };
@@ -164,14 +177,13 @@ int inspect_equivariance(struct inspect *in, const struct inspect_subject *subje
 
 /* A run's configuration as the keys of an experiment file, from its canonical JSON.  -> keeps numbers as they are spelled. */
 static const char keys_sql[] =
-    "WITH run AS (SELECT config FROM runs WHERE run_key = ?1), part(section, path) AS ("
+    "WITH run AS (SELECT config FROM runs WHERE run_key = ?1), part(section, place) AS ("
     " SELECT 'model', '$.model' UNION ALL SELECT 'train', '$.train' UNION ALL SELECT 'positions', '$.positions'"
     " UNION ALL SELECT 'encoder.' || json_extract(config, '$.encoder.name'), '$.encoder.options' FROM run"
-    " UNION ALL SELECT 'task.' || json_extract(config, '$.task.name'), '$.task.options' FROM run"
-    " UNION ALL SELECT 'run', '$.run')"
+    " UNION ALL SELECT 'task.' || json_extract(config, '$.task.name'), '$.task.options' FROM run)"
     "SELECT section, key, CASE type WHEN 'true' THEN 'yes' WHEN 'false' THEN 'no' WHEN 'text' THEN value"
     " WHEN 'array' THEN replace(trim(value, '[]'), ',', '..') ELSE config -> fullkey END"
-    " FROM run, part, json_each(config, path)"
+    " FROM run, part, json_each(config, place)"
     " UNION ALL SELECT 'run', 'encoder', json_extract(config, '$.encoder.name') FROM run"
     " UNION ALL SELECT 'run', 'task', json_extract(config, '$.task.name') FROM run"
     " UNION ALL SELECT 'run', 'seed', json_extract(config, '$.seed') FROM run";
@@ -193,7 +205,7 @@ static int take_run(void *ctx, int n, const struct store_value *v)
         snprintf(f->key, sizeof f->key, "%s", text_of(&v[0])), snprintf(f->state, sizeof f->state, "%s", text_of(&v[1]));
         struct str name = { 0 };
         str_printf(&name, "%s on %s, seed %lld%s%s", text_of(&v[2]), text_of(&v[3]), (long long)v[4].integer, *text_of(&v[5]) ? ", " : "", text_of(&v[5]));
-        f->run->name = name.text, f->failed |= name.failed;
+        f->run->name = name.text;            /* NULL: it does without one */
     }
     if (f->n <= 4) str_printf(&f->others, "%s%.16s%s%s%s", f->n > 1 ? ", " : "", text_of(&v[0]), *text_of(&v[5]) ? " (" : "", text_of(&v[5]), *text_of(&v[5]) ? ")" : "");
     return 0;
@@ -220,7 +232,7 @@ static int take_key(void *ctx, int n, const struct store_value *v)
     (void)n;
     snprintf(number, sizeof number, "%lld", (long long)v[2].integer);
     str_printf(&assignment, "%s.%s=%s", text_of(&v[0]), text_of(&v[1]), v[2].type == STORE_INTEGER ? number : text_of(&v[2]));
-    f->failed |= assignment.failed || conf_override(&f->run->conf, str_text(&assignment), f->err) != 0;
+    f->failed = assignment.failed ? lab_fail(f->err, "out of memory") : conf_override(&f->run->conf, str_text(&assignment), f->err);
     str_free(&assignment);
     return f->failed;
 }
@@ -238,13 +250,14 @@ static int rebuild(struct finder *f, struct store *store, int64_t length, const 
 {
     struct inspect_run *run = f->run;
     const char *key = f->key;
-    char lengths[48];
+    char lengths[48], whose[32];
     const struct store_rows rows = { NULL, take_key, f };
     if (store_query(store, keys_sql, &key, 1, 0, &rows, f->err) != 0 || f->failed) return -1;
     snprintf(lengths, sizeof lengths, "eval.lengths=%lld", (long long)length);
     if (length && conf_override(&run->conf, lengths, f->err) != 0) return -1;
     for (int i = 0; i < n_set; i++) if (conf_override(&run->conf, set[i], f->err) != 0) return -1;
-    if (config_build(&run->config, run->conf.entry, run->conf.n, registry, f->err) != 0) return -1;
+    snprintf(whose, sizeof whose, "run %.16s", key);
+    if (inspect_build(&run->config, &run->conf, whose, "eval", registry, f->err) != 0) return -1;
     if (!strcmp(run->config.key, key)) return 0;
     return lab_fail(f->err, "run %.16s cannot be built anew: with the plugins that are here its settings are run %.16s", key, run->config.key);
 }
@@ -346,6 +359,12 @@ static void show_attention(struct inspect *in, const struct model *m, const lab_
     free(map);
 }
 
+static int learns(const struct model *m)                     /* does its encoder? */
+{
+    for (int i = 0; i < m->n_param; i++) if (m->param[i].encoder_index >= 0) return 1;
+    return 0;
+}
+
 int inspect_run(struct inspect *in, const struct inspect_run *run, int64_t example, struct lab_err *err)
 {
     const struct run_config *c = &run->config;
@@ -367,7 +386,7 @@ int inspect_run(struct inspect *in, const struct inspect_run *run, int64_t examp
                     c->train.length.lo < c->train.length.hi ? "up to " : "", (int)c->train.length.hi, length, (long long)example);
     show_positions(in, run, &m, &d, &counts);
     show_attention(in, &m, weights, T);
-    rc = m.trained > 0 && c->encoder->param ? inspect_encoder(in, c, &m, T, err) : 0;
+    rc = learns(&m) ? inspect_encoder(in, c, &m, T, err) : 0;
     if (rc == 0 && in->failed) rc = lab_fail(err, "out of memory while looking into run %.16s", c->key);
 out_bench:
     model_release(&m);

@@ -46,6 +46,16 @@ int cli_terminal(void)
     return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 0;
 }
 
+int cli_wide(const struct str *text, size_t columns)
+{
+    for (const char *line = str_text(text); *line; line += *line == '\n') {
+        size_t n = strcspn(line, "\n");
+        if (table_fit(line, n, columns) < n) return 1;
+        line += n;
+    }
+    return 0;
+}
+
 int cli_columns(const char *path)
 {
     int columns = path ? 0 : cli_terminal();

@@ -64,6 +64,7 @@ int  cli_write(const char *path, const struct str *, struct lab_err *err);
 int  cli_format(const char **format, const char *path, struct lab_err *err);
 int  cli_choose(const char *option, const char *name, const char *const *list, struct lab_err *err);   /* its place; -1: not there */
 int  cli_terminal(void);             /* columns; 0: standard output is no terminal */
+int  cli_wide(const struct str *, size_t columns);           /* is some line of the text wider? */
 int  cli_columns(const char *path);  /* that a picture as text may take; path: where it goes, NULL is standard output */
 int  cli_draw(const struct cmd *, const struct plot *, const char *format, const char *path);          /* through gnuplot; the exit code */
 

@@ -62,13 +62,7 @@ static int build(struct conf *conf, struct run_config *config, const struct regi
 {
     *conf = (struct conf){ .n = 0 };
     int rc = describe(conf, e, wish, length, farther, err);
-    struct conf_entry *entry = rc == 0 ? mem_alloc(conf->n * sizeof *entry, err) : NULL;
-    for (size_t i = 0; entry && i < conf->n; i++) {          /* whoever reads a message has set none of these */
-        entry[i] = conf->entry[i];
-        if (strncmp(entry[i].section, "encoder.", 8) != 0) entry[i].file = "arguments";
-    }
-    rc = entry ? config_build(config, entry, conf->n, registry, err) : -1;
-    free(entry);
+    if (rc == 0) rc = inspect_build(config, conf, "arguments", "encoder.", registry, err);
     if (rc != 0) conf_free(conf);
     return rc;
 }
@@ -135,7 +129,7 @@ static int add_encoder(struct subjects *s, const struct registry *registry, cons
     return rc;
 }
 
-/* Each model of an experiment once: seeds change nothing here. */
+/* Each model of an experiment once, with its first task and seed: another seed shows nothing else. */
 static int add_file(struct subjects *s, const char *path, const struct registry *registry, const struct wish *wish, int64_t *length, struct lab_err *err)
 {
     struct conf conf;
@@ -257,11 +251,11 @@ int cmd_inspect(const struct cmd *cmd, int argc, char **argv)
     struct inspect in;
     struct lab_err err;
     const struct cli_option option[] = {
-        { "--length", 0, CLI_INT, "N", "positions; of a run: the example's length (default: what was trained)", &wish.length },
+        { "--length", 0, CLI_INT, "N", "positions (default 24; of a run: its training length)", &wish.length },
         { "--d-model", 0, CLI_INT, "N", "width of the model around an encoder", &wish.d_model },
         { "--heads", 0, CLI_INT, "N", "attention heads (default 4)", &wish.heads },
-        { "--equivariance", 0, CLI_FLAG, NULL, "shuffle the input: who sees order? [FILE.ini | ENCODER ...]", &wish.equivariance },
-        { "--example", 0, CLI_INT, "N", "of a run: number of the example in the test set (default 0)", &wish.example },
+        { "--equivariance", 0, CLI_FLAG, NULL, "shuffle the input of these, of FILE.ini, of all", &wish.equivariance },
+        { "--example", 0, CLI_INT, "N", "of a run: which one of the test set (default 0)", &wish.example },
         CLI_FORMAT(&wish.format), CLI_OUTPUT(&wish.path), CLI_DB(&wish.db), CLI_SET(&wish.set), CLI_JSON(&wish.json), CLI_PLUGIN(&wish.plugin), CLI_END };
     int code = cli_parse(cmd, option, &argc, argv);
     if (code != 0) return code > 0 ? EXIT_DONE : EXIT_USAGE;

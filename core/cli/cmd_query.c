@@ -118,7 +118,8 @@ static int print(const struct cmd *cmd, const struct table *t, enum table_format
 {
     struct str text = { 0 };
     struct lab_err err;
-    table_write(t, format, &text);
+    if (format == TABLE_TEXT) table_text(t, (size_t)cli_terminal(), &text);
+    else table_write(t, format, &text);
     int failed = t->failed || text.failed;
     if (failed) lab_fail(&err, "out of memory: the answer is too large; ask for less (WHERE, LIMIT)");
     else if (fwrite(str_text(&text), 1, text.len, stdout) != text.len || fflush(stdout) != 0)
