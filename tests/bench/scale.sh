@@ -44,8 +44,9 @@ INSERT INTO attempt(attempt_id, attempt_uuid, run_id, env_id, status, reason, st
 INSERT INTO metric SELECT n.i, 'loss', 10 * k.i, CASE WHEN n.i % 9973 = 0 AND k.i > 90 THEN NULL ELSE 2.3 / k.i END,
     CASE WHEN n.i % 9973 = 0 AND k.i > 90 THEN 'nan' END FROM n, n k WHERE k.i BETWEEN 1 AND 100;
 CREATE TEMP TABLE length AS SELECT 8 AS length UNION ALL VALUES (12), (16), (24), (32);
-INSERT INTO eval SELECT i, split, length, CASE split WHEN 'test' THEN 1000 ELSE 500 END, 1000, i % 1000, 1000 * length, i % 1000 * length, 1.5, NULL,
-    'data' || length FROM n, length, (SELECT 'test' AS split UNION ALL SELECT 'valid');
+CREATE TEMP TABLE evaluation AS SELECT 'test' AS split, 1000 AS step, 1000 AS n UNION ALL VALUES ('valid', 500, 500), ('valid', 1000, 500);
+INSERT INTO eval SELECT i, split, length, step, n, i % 1000 * n / 1000 * step / 1000, n * length, i % 1000 * n / 1000 * length * step / 1000, 1.5, NULL,
+    'data' || length FROM made, length, evaluation;
 INSERT INTO eval_position SELECT n.i, 'test', 8, 1000, k.i - 1, 1000, n.i % 1000 FROM n, n k WHERE k.i BETWEEN 1 AND 8;
 INSERT INTO ceiling SELECT DISTINCT task_key, task, length, 0.3, 0.001, 1000 FROM (SELECT task_key, task FROM run GROUP BY task_key), length
     WHERE true ON CONFLICT DO NOTHING;
