@@ -19,6 +19,10 @@ void store_close(struct store *);
 const char *store_path(const struct store *);
 const char *store_notice(const struct store *);      /* what opening it changed and a user should know: "" or one line */
 
+/* Narrows a reader to one experiment, that of the file with this hash, NULL: the one entered last.  From then on the tables
+ * sweep, sweep_cell and run and all views hold its runs alone.  *found 0: there is no such experiment, and nothing was narrowed. */
+int store_scope(struct store *, const char *ini_sha256, int *found, struct lab_err *err);
+
 /* A write transaction; the scheduler commits about every second or 1000 records. */
 int store_begin(struct store *, struct lab_err *err);
 int store_commit(struct store *, struct lab_err *err);
