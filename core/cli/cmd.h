@@ -76,5 +76,6 @@ int cmd_sample(const struct cmd *, int, char **);
 int cmd_bench(const struct cmd *, int, char **);
 int cmd_check(const struct cmd *, int, char **);
 int cmd_new(const struct cmd *, int, char **);
+int cmd_slurm(const struct cmd *, int, char **);
 int cmd_work(const struct cmd *, int, char **);
 #endif

@@ -274,8 +274,7 @@ static int exit_status(const char *text)
     return sscanf(text, "%d", &status) == 1 ? status >> 8 & 0xff : 0;
 }
 
-/* "[2-4,7%2]" and "3": each index once. */
-static int take_indexes(struct slurm_task *t, const char *list, int (*take)(void *, const struct slurm_task *), void *ctx)
+int slurm_indexes(const char *list, int (*take)(void *ctx, int64_t index), void *ctx)
 {
     if (*list == '[') list++;
     for (;;) {
@@ -286,22 +285,28 @@ static int take_indexes(struct slurm_task *t, const char *list, int (*take)(void
         if (*list == '-') {
             if (sscanf(list, "-%9" SCNd64 "%n", &last, &used) != 1) return -1;
             list += used;
-            if (*list == ':') {
-                if (sscanf(list, ":%9" SCNd64 "%n", &step, &used) != 1 || step < 1) return -1;
-                list += used;
-            }
         }
-        for (t->index = first; t->index <= last; t->index += step) if (take(ctx, t) != 0) return -1;
-        if (*list != ',') break;
+        if (*list == ':' && (sscanf(list, ":%9" SCNd64 "%n", &step, &used) != 1 || step < 1)) return -1;
+        if (*list == ':') list += used;
+        for (int64_t i = first; i <= last; i += step) if (take(ctx, i) != 0) return -1;
+        if (*list != ',') return 0;
         list++;
     }
-    return 0;
+}
+
+struct each { struct slurm_task *task; int (*take)(void *ctx, const struct slurm_task *); void *ctx; };
+
+static int take_index(void *ctx, int64_t index)
+{
+    struct each *each = ctx;
+    each->task->index = index;
+    return each->take(each->ctx, each->task);
 }
 
 static int take_line(const char *line, size_t n, int (*take)(void *, const struct slurm_task *), void *ctx)
 {
     struct slurm_task t = { .index = -1 };
-    const char *word = memchr(line, '|', n);
+    const char *word = memchr(line, '|', n);        /* and what follows */
     const char *status = word ? memchr(word + 1, '|', n - (size_t)(word + 1 - line)) : NULL;
     char id[4096];
     int used = 0;
@@ -313,7 +318,7 @@ static int take_line(const char *line, size_t n, int (*take)(void *, const struc
     if (strchr(id, '.')) return 0;                   /* a step */
     t.status = exit_status(status + 1);
     t.state = slurm_state(t.word, t.status);
-    if (id[used] == '_') return take_indexes(&t, id + used + 1, take, ctx);
+    if (id[used] == '_') return slurm_indexes(id + used + 1, take_index, &(struct each){ &t, take, ctx });
     return id[used] ? -1 : take(ctx, &t);
 }
 

@@ -45,6 +45,9 @@ extern const char *const slurm_state_name[SLURM_STATES];
 enum slurm_state slurm_state(const char *word, int status);
 static inline int slurm_is_active(enum slurm_state s) { return s == SLURM_PENDING || s == SLURM_RUNNING; }
 
+/* The list of an array, "0,4-7" or "[2-4,7%2]": each index once.  -1: it cannot be read, or take said no. */
+int slurm_indexes(const char *list, int (*take)(void *ctx, int64_t index), void *ctx);
+
 /* One line of an answer, "JOB_INDEX|STATE|EXIT", once for each index: "7_[2-4]|PENDING|0:0" is three.  squeue gives EXIT as the
  * raw status of wait, sacct as "status:signal".  Lines of other jobs or of steps are passed over; what cannot be read is -1. */
 struct slurm_task { int64_t job, index; char word[64]; int status; enum slurm_state state; };   /* index -1: no array */
