@@ -69,6 +69,7 @@ int cmd_retry(const struct cmd *, int, char **);
 int cmd_gc(const struct cmd *, int, char **);
 int cmd_fsck(const struct cmd *, int, char **);
 int cmd_doctor(const struct cmd *, int, char **);
+int cmd_slurm(const struct cmd *, int, char **);
 int cmd_query(const struct cmd *, int, char **);
 int cmd_list(const struct cmd *, int, char **);
 int cmd_info(const struct cmd *, int, char **);
@@ -76,6 +77,5 @@ int cmd_sample(const struct cmd *, int, char **);
 int cmd_bench(const struct cmd *, int, char **);
 int cmd_check(const struct cmd *, int, char **);
 int cmd_new(const struct cmd *, int, char **);
-int cmd_slurm(const struct cmd *, int, char **);
-int cmd_work(const struct cmd *, int, char **);
+int cmd_worker(const struct cmd *, int, char **);
 #endif

@@ -24,6 +24,7 @@
 #include "exp/work.h"
 #include "run/desk.h"
 #include "run/progress.h"
+#include "run/shelf.h"
 #include "run/signals.h"
 
 enum { COMMIT_RECORDS = 1000, TICK_MS = 250, STOP_S = 10 };
@@ -46,6 +47,8 @@ struct sched {
     struct signals signals;
     int stopping;                    /* the signal that the user sent, 0 = none */
     int64_t committed_ns;
+    int unpublished;                 /* something was committed that options->publish does not know of yet */
+    struct str checkpoints; struct shelf shelf;
     struct progress progress;
     double steps;                    /* of runs that have ended */
 };
@@ -93,6 +96,11 @@ int sched_need(struct store *store, const struct run_config *config, enum sched_
 
 /* ---- the plan ---- */
 
+static enum sched_share share_of(const struct sched *s, size_t run)
+{
+    return s->options->share ? (enum sched_share)s->options->share[run] : SCHED_OURS;
+}
+
 static int enter_run(struct sched *s, int64_t sweep_id, size_t i, struct lab_err *err)
 {
     const struct run_config *c = &s->sweep->run[i].config;
@@ -114,7 +122,7 @@ static int enter_plan(struct sched *s, struct lab_err *err)
     if (store_begin(s->store, err) != 0) return -1;
     if (store_put_sweep(s->store, sweep->conf->sha256, sweep->name, sweep->question, sweep->conf->path, sweep->conf->text,
                         &sweep_id, err) != 0) return -1;
-    for (size_t i = 0; i < sweep->n; i++) if (enter_run(s, sweep_id, i, err) != 0) return -1;
+    for (size_t i = 0; i < sweep->n; i++) if (share_of(s, i) == SCHED_OURS && enter_run(s, sweep_id, i, err) != 0) return -1;
     return store_commit(s->store, err);
 }
 
@@ -129,12 +137,14 @@ static int plan_runs(struct sched *s, struct lab_err *err)
         struct store_status status;
         struct option_list lengths;
         enum sched_need need;
+        s->report->already += share_of(s, i) == SCHED_ELSEWHERE;
+        if (share_of(s, i) != SCHED_OURS) continue;
         if (store_run_status(s->store, c->key, &status, err) != 0 || sched_need(s->store, c, &need, &lengths, err) != 0) return -1;
         if (s->options->only && !s->options->only[i]) continue;
         s->trains[i] = need == SCHED_TRAIN && (status.state != STORE_FAILED || s->options->only);
         put_back(s, i);
     }
-    s->report->total = (int)s->n_queued;
+    s->report->total = (int)s->n_queued + s->report->already;
     return 0;
 }
 
@@ -169,6 +179,8 @@ static int plan_ceilings(struct sched *s, struct lab_err *err)
             if (!found) job->lengths.v[job->lengths.n++] = length;
         }
     }
+    /* Of several machines the one that has the first run of a task computes its ceilings. */
+    for (size_t i = 0; i < s->n_ceiling; i++) if (share_of(s, s->ceiling[i].run) == SCHED_OTHERS) s->ceiling[i].lengths.n = 0;
     return 0;
 }
 
@@ -194,7 +206,8 @@ static int start_worker(struct sched *s, struct desk *d, const struct option_lis
     const struct limits_options *limits = &d->config->limits;
     struct str text = { 0 }, weights = { 0 }, checkpoint = { 0 }, log = { 0 };
     path_beside(&weights, s->store, "weights", d->config->key, ".safetensors");
-    path_beside(&checkpoint, s->store, "checkpoints", d->config->key, "");
+    shelf_base(&checkpoint, &s->shelf, d->config->key, d->attempt);
+    if (d->kind == WORK_TRAIN) shelf_make(&s->shelf, d->config->key);
     path_beside(&log, s->store, "logs", log_key, ".log");
     work_write(&text, &(struct work_job){ d->kind, d->config, str_text(&weights), str_text(&checkpoint), d->attempt, d->resume,
                                           d->from_step, *lengths });
@@ -211,41 +224,55 @@ static int start_worker(struct sched *s, struct desk *d, const struct option_lis
 
 /* ---- checkpoints ---- */
 
+struct choice {                      /* of a checkpoint to go on from */
+    struct sched *s;
+    struct desk *d;
+    int64_t env_id;
+    const char *name;
+    struct lab_err *err;
+    struct ckpt_mark best;           /* step 0: none */
+    char path[CKPT_PATH];
+    int unusable;                    /* sound ones of which too little is known */
+};
+
+static int consider(void *ctx, const char *path)
+{
+    struct choice *c = ctx;
+    struct ckpt_mark mark;
+    struct lab_err why;
+    int usable = 0, found = ckpt_check(path, c->d->config->key, &mark, &why);
+    if (found < 0) {
+        progress_note(&c->s->progress, "%s: %s", c->name, why.msg);
+        desk_note(c->d, "%s", why.msg);
+    }
+    if (found != 0) return 0;
+    if (store_is_saved(c->s->store, c->s->run_id[c->d->run], c->env_id, mark.attempt, mark.step, &usable, c->err) != 0) return -1;
+    c->unusable += !usable;
+    if (usable && mark.step > c->best.step) {
+        c->best = mark;
+        snprintf(c->path, sizeof c->path, "%s", path);
+    }
+    return 0;
+}
+
 /* The newest checkpoint that is sound and of which all that was told before is in the database. */
 static int choose_checkpoint(struct sched *s, struct desk *d, int64_t env_id, const char *name, struct lab_err *err)
 {
-    struct ckpt_mark mark, best = { .step = 0 };
+    struct choice c = { .s = s, .d = d, .env_id = env_id, .name = name, .err = err };
     struct str base = { 0 };
-    int rc = 0, unusable = 0;
-    path_beside(&base, s->store, "checkpoints", d->config->key, "");
-    for (int slot = 0; slot < CKPT_SLOTS && rc == 0 && !base.failed; slot++) {
-        char path[CKPT_PATH];
-        struct lab_err why;
-        int usable = 0, found = ckpt_path(path, base.text, slot, &why) == 0 ? ckpt_check(path, d->config->key, &mark, &why) : -1;
-        if (found < 0) {
-            progress_note(&s->progress, "%s: %s", name, why.msg);
-            desk_note(d, "%s", why.msg);
-        }
-        if (found != 0) continue;
-        rc = store_is_saved(s->store, s->run_id[d->run], env_id, mark.attempt, mark.step, &usable, err);
-        unusable += !usable;
-        if (usable && mark.step > best.step) best = mark, d->resume = slot;
+    struct lab_err why;
+    if (shelf_each(&s->shelf, d->config->key, consider, &c) != 0) return -1;
+    shelf_base(&base, &s->shelf, d->config->key, d->attempt);
+    if (c.best.step && !base.failed && (d->resume = shelf_slot(base.text, c.path, &why)) < 0) {
+        progress_note(&s->progress, "%s starts anew: %s", name, why.msg);
+        desk_note(d, "%s", why.msg);
     }
     str_free(&base);
-    if (rc != 0 || d->resume < 0) {
-        if (unusable) progress_note(&s->progress, "%s starts anew: its checkpoint is of another lab, plugin, machine or database, or ran ahead of this one", name);
-        return rc;
-    }
-    d->from_step = d->step = d->beat_step = best.step;
-    return store_attempt_continue(s->store, d->attempt_id, best.attempt, best.step, err);
-}
-
-static void remove_checkpoints(const struct sched *s, const char *key)
-{
-    struct str base = { 0 };
-    path_beside(&base, s->store, "checkpoints", key, "");
-    if (!base.failed) ckpt_remove(base.text);
-    str_free(&base);
+    if (!c.best.step && c.unusable)
+        progress_note(&s->progress, "%s starts anew: its checkpoint is of another lab, plugin, machine or database, or ran ahead of this one", name);
+    if (d->resume < 0) return 0;
+    d->from_step = d->step = d->beat_step = c.best.step;
+    return store_attempt_continue(s->store, d->attempt_id, c.best.attempt, c.best.step, err);
 }
 
 /* ---- claiming ---- */
@@ -286,7 +313,7 @@ static int claim(struct sched *s, struct desk *d, enum sched_need *need, struct 
     if (is_left_alone(s, d->run, &status, name)) return 0;
     if (sched_need(s->store, d->config, need, lengths, err) != 0) return -1;
     d->attempt_id = status.attempt_id;               /* where later evaluations go */
-    if (status.state == STORE_DONE) remove_checkpoints(s, d->config->key);       /* a kill may have come between */
+    if (status.state == STORE_DONE) shelf_remove(&s->shelf, d->config->key);       /* a kill may have come between */
     if (*need == SCHED_NOTHING) s->report->already++;
     if (*need != SCHED_TRAIN) return 0;
     if (status.state == STORE_DONE) {
@@ -391,6 +418,7 @@ static int commit_if_time(struct sched *s, struct lab_err *err)
     }
     if (!(due + silent) || (!saved && due < COMMIT_RECORDS && clock_ns() - s->committed_ns < SECOND_NS)) return 0;
     s->committed_ns = clock_ns();
+    s->unpublished |= saved > 0;
     if (store_begin(s->store, err) != 0) return -1;
     for (int i = 0; i < s->n_desk; i++) {
         struct desk *d = &s->desk[i];
@@ -433,10 +461,11 @@ static int end_desk(struct sched *s, struct desk *d, struct lab_err *err)
     if (d->kind == WORK_TRAIN) late = end_attempt(s, d, desk_status[verdict], WIFEXITED(status) ? WEXITSTATUS(status) : -1,
                                                   WIFSIGNALED(status) ? WTERMSIG(status) : 0, err);
     if (late < 0 || store_commit(s->store, err) != 0) return -1;
+    s->unpublished = 1;
     if (late) tell_late(s, d);
     else tell(s, d, verdict);
     if (d->kind == WORK_TRAIN) s->steps += (double)(d->step - d->from_step);
-    if (d->kind == WORK_TRAIN && verdict == DESK_DONE && !late) remove_checkpoints(s, d->config->key);
+    if (d->kind == WORK_TRAIN && verdict == DESK_DONE && !late) shelf_remove(&s->shelf, d->config->key);
     worker_close(&d->worker);
     d->busy = 0;
     return 0;
@@ -482,7 +511,7 @@ static void wait_for_news(struct sched *s)
 static void stop(struct sched *s, int signal)
 {
     int at_once = s->stopping != 0;
-    if (at_once && (signal == SIGHUP || signal == SIGUSR1)) return;      /* a terminal that closes may send several; a warning is no order */
+    if (at_once && (signal == SIGHUP || signal == SIGUSR1 || signal == SIGUSR2)) return;      /* a terminal that closes may send several; a warning is no order */
     s->report->signals++;
     if (!at_once) progress_note(&s->progress, "stopping: workers finish their step (again: at once)");
     if (!at_once) s->stopping = signal;
@@ -539,7 +568,9 @@ static int look_around(struct sched *s, struct lab_err *err)
         check_time(d);
         if (worker_reap(&d->worker) && end_desk(s, d, err) != 0) return -1;
     }
-    return commit_if_time(s, err);
+    if (commit_if_time(s, err) != 0) return -1;
+    if (s->unpublished && s->options->publish) s->unpublished = s->options->publish(s->options->publish_ctx);
+    return 0;
 }
 
 static int loop(struct sched *s, struct lab_err *err)
@@ -598,6 +629,16 @@ static void release(struct sched *s)
     free(s->trains);
     free(s->queue);
     free(s->ceiling);
+    str_free(&s->checkpoints);
+}
+
+static int find_shelf(struct sched *s, struct lab_err *err)
+{
+    path_beside(&s->checkpoints, s->store, "checkpoints", "", "");
+    if (s->checkpoints.failed) return lab_fail(err, "out of memory for the path of checkpoints");
+    s->checkpoints.text[s->checkpoints.len - 1] = '\0';          /* without the slash */
+    s->shelf = (struct shelf){ s->options->checkpoints, s->checkpoints.text };
+    return 0;
 }
 
 static void make_folder(const struct store *store, const char *kind)
@@ -614,10 +655,10 @@ int sched_run(struct store *store, const struct sweep *sweep, const struct sched
     struct sched s = { .store = store, .sweep = sweep, .options = options, .report = report };
     int rc = -1;
     *report = (struct sched_report){ 0 };
-    if (make_room(&s, err) != 0) goto out;
+    if (make_room(&s, err) != 0 || find_shelf(&s, err) != 0) goto out;
     if (enter_plan(&s, err) != 0 || plan_runs(&s, err) != 0 || plan_ceilings(&s, err) != 0 || signals_open(&s.signals, err) != 0) goto out;
     make_folder(store, "weights");
-    make_folder(store, "checkpoints");
+    if (!options->checkpoints) make_folder(store, "checkpoints");
     setenv("OPENBLAS_NUM_THREADS", "1", 1);          /* the workers': one thread a run */
     setenv("OMP_NUM_THREADS", "1", 1);
     progress_start(&s.progress, options->quiet);

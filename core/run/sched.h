@@ -12,11 +12,18 @@
 #include "store/store.h"
 
 enum { SCHED_MAX_JOBS = 256 };
+enum sched_share { SCHED_OTHERS,     /* other machines run it: not entered, not looked at */
+                   SCHED_OURS,
+                   SCHED_ELSEWHERE };/* ours, but done already in another database */
 struct sched_options {
     int jobs;                        /* workers at once, at most SCHED_MAX_JOBS; 0 = the cores that this process may use */
     int quiet;                       /* no progress; failures are still named */
     const unsigned char *only;       /* of each run of the sweep: is it to be run, even if it failed before?  NULL: all that did not */
-    const char *program;             /* the worker is `program work`; NULL = this program */
+    const char *program;             /* the worker is `program worker`; NULL = this program */
+    const unsigned char *share;      /* of each run of the sweep: enum sched_share.  NULL: all ours */
+    const char *checkpoints;         /* folder that other machines see too; NULL: beside the database */
+    /* Called between commits when a run has ended or saved a checkpoint since; 1: not now, call again soon. */
+    int (*publish)(void *ctx); void *publish_ctx;
 };
 struct sched_report {
     int total, already, done, failed;

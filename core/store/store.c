@@ -43,7 +43,9 @@ static const char *const sql[N_STATEMENT] = {
                       " VALUES(?1, ?2, ?3, 'running', ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, CAST(?12 AS INTEGER), CAST(?13 AS INTEGER)) RETURNING attempt_id",
     [FIND_RUNNING] = "SELECT attempt_id, pid, pid_start, lock_at, boot_id, host FROM attempt WHERE status = 'running' AND ?1 IN (0, run_id)",
     [ATTEMPT_UUID] = "SELECT attempt_uuid FROM attempt WHERE attempt_id = ?",
-    [IS_SAVED] = "SELECT 1 FROM attempt WHERE attempt_uuid = ? AND run_id = ? AND env_id = ? AND saved_step >= ?",
+    /* The kernel may differ: no number depends on it. */
+    [IS_SAVED] = "SELECT 1 FROM attempt a JOIN env e USING(env_id) JOIN env now ON now.env_id = ?3 WHERE a.attempt_uuid = ?1 AND a.run_id = ?2"
+                 " AND a.saved_step >= ?4 AND json_remove(e.json, '$.kernel') = json_remove(now.json, '$.kernel')",
     [CONTINUE_ATTEMPT] = "UPDATE attempt SET parent_uuid = ?, from_step = ? WHERE attempt_id = ?",
     [BEAT] = "UPDATE attempt SET beat_us = max(beat_us, ?), last_step = ? WHERE attempt_id = ? AND status = 'running'",
     [SAVED] = "UPDATE attempt SET saved_step = ?2 WHERE attempt_id = ?1",

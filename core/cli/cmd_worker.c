@@ -1,8 +1,8 @@
-/* cmd_work -- lab work: a worker process. The supervisor starts it; people have no use for it. */
+/* cmd_worker -- lab worker: a worker process. The supervisor starts it; people have no use for it. */
 #include "cli/cmd.h"
 #include "exp/work.h"
 
-int cmd_work(const struct cmd *cmd, int argc, char **argv)
+int cmd_worker(const struct cmd *cmd, int argc, char **argv)
 {
     const struct cli_option none[] = { CLI_END };
     int parsed = cli_parse(cmd, none, &argc, argv);
