@@ -34,7 +34,8 @@ int slurm_default_folder(struct str *out, const struct conf *conf, struct lab_er
 {
     const struct conf_entry *name = conf_find(conf, "experiment", "name");
     str_add(out, "results/plans/");
-    for (const char *c = name ? name->value : "plan"; *c; c++) str_addn(out, *c == '/' || *c == '\\' || (unsigned char)*c <= ' ' || (out->text[out->len - 1] == '/' && *c == '.') ? "-" : c, 1);
+    if (name && *name->value == '.') str_add(out, "-");
+    for (const char *c = name ? name->value : "plan"; *c; c++) str_addn(out, strchr("/\\", *c) || (unsigned char)*c <= ' ' ? "-" : c, 1);
     str_printf(out, "-%.12s", conf->sha256);
     return out->failed ? lab_fail(err, "out of memory") : 0;
 }
@@ -125,8 +126,8 @@ static int64_t choose_tasks(const struct choice *choice, size_t runs)
     return n < (int64_t)runs ? n : (int64_t)runs;
 }
 
-/* The plan's folder and its scripts: job->plan points into plan, *array is the text of the array's script. */
-static int freeze_sweep(const struct sweep *sweep, const struct choice *choice, int64_t max_array, char plan[PATH_MAX], struct str *array,
+/* Makes the plan's folder, which is then plan, and its scripts; *array is that of the array.  anew: it must not have been submitted before. */
+static int freeze_sweep(const struct sweep *sweep, const struct choice *choice, int anew, int64_t max_array, char plan[PATH_MAX], struct str *array,
                         struct lab_err *err)
 {
     char lab[PATH_MAX];
@@ -142,6 +143,8 @@ static int freeze_sweep(const struct sweep *sweep, const struct choice *choice, 
     rc = slurm_check(&job, err);
     job.plan = plan;
     int64_t before = submitted_tasks(folder.text);
+    if (rc == 0 && before && anew)
+        rc = lab_fail(err, "%s was submitted before; `lab slurm resume` submits what is missing of it", folder.text);
     if (rc == 0 && before && before != tasks)
         rc = lab_fail(err, "%s was submitted in %" PRId64 " tasks, which cannot be changed to %" PRId64 "; -o names another folder", folder.text, before, tasks);
     if (rc == 0) rc = frozen_write(folder.text, sweep, choice->plugin.value, choice->plugin.n, tasks, err);
@@ -152,7 +155,7 @@ out:
     return rc;
 }
 
-static int freeze(const char *path, const struct choice *choice, int64_t max_array, char plan[PATH_MAX], struct str *array, struct lab_err *err)
+static int freeze(const char *path, const struct choice *choice, int anew, int64_t max_array, char plan[PATH_MAX], struct str *array, struct lab_err *err)
 {
     struct conf conf;
     struct registry registry;
@@ -161,7 +164,7 @@ static int freeze(const char *path, const struct choice *choice, int64_t max_arr
     if (cli_conf(&conf, path, &choice->set, err) != 0) return -1;
     if (cli_registry(&registry, &choice->plugin, err) == 0) {
         if (sweep_build(&sweep, &conf, &registry, err) == 0) {
-            rc = freeze_sweep(&sweep, choice, max_array, plan, array, err);
+            rc = freeze_sweep(&sweep, choice, anew, max_array, plan, array, err);
             sweep_free(&sweep);
         }
         registry_free(&registry);
@@ -210,7 +213,7 @@ static int script(const struct cmd *cmd, int argc, char **argv)
     if (over) return over - 1;
     if (slurm_jobs_max_array(&max_array, &ignored) != 0) max_array = INT64_MAX;      /* a script can be written anywhere */
     int code = EXIT_DONE;
-    if (freeze(argv[1], &choice, max_array, plan, &array, &err) != 0 || cli_write(NULL, &array, &err) != 0) code = cli_fail(cmd, EXIT_USAGE, &err);
+    if (freeze(argv[1], &choice, 0, max_array, plan, &array, &err) != 0 || cli_write(NULL, &array, &err) != 0) code = cli_fail(cmd, EXIT_USAGE, &err);
     else fprintf(stderr, "lab %s: this is %s/array.sh; merge.sh there is for afterwards\n", cmd->name, plan);
     str_free(&array);
     return code;
@@ -285,7 +288,7 @@ static int submit_all(const char *plan, int64_t max_array, int *started, struct 
     int rc = -1;
     if (frozen_head_read(&head, plan, err) != 0) return -1;
     if (slurm_jobs_open(&jobs, plan, head.tasks, 1, err) == 0) {
-        if (jobs.n) rc = lab_fail(err, "%s was submitted before (job %" PRId64 "); `lab slurm resume` submits what is missing of it", plan, jobs.array[jobs.n - 1].job);
+        if (jobs.n) rc = lab_fail(err, "%s was submitted meanwhile, as job %" PRId64, plan, jobs.array[jobs.n - 1].job);
         else if ((wanted = mem_alloc((size_t)head.tasks, err))) {
             memset(wanted, 1, (size_t)head.tasks);
             rc = submit_tasks(&jobs, wanted, max_array, err);
@@ -321,7 +324,7 @@ static int submit(const struct cmd *cmd, int argc, char **argv)
     int started = 0, over = parse_choice(cmd, &choice, &argc, argv);
     if (over) return over - 1;
     int code = EXIT_DONE;
-    if (slurm_jobs_max_array(&max_array, &err) != 0 || freeze(argv[1], &choice, max_array, plan, &array, &err) != 0) code = cli_fail(cmd, EXIT_USAGE, &err);
+    if (slurm_jobs_max_array(&max_array, &err) != 0 || freeze(argv[1], &choice, 1, max_array, plan, &array, &err) != 0) code = cli_fail(cmd, EXIT_USAGE, &err);
     else if (submit_all(plan, max_array, &started, &err) != 0) code = fail_submitting(cmd, started, &err);
     str_free(&array);
     return code;

@@ -120,6 +120,14 @@ static int missing(const char *program, struct lab_err *err)
                     "`lab work PLAN --task I/N` does a share of a plan", program);
 }
 
+/* "sbatch: error: Invalid account": who speaks is said already. */
+static const char *without_speaker(const char *words, const char *program)
+{
+    size_t n = strlen(program);
+    if (!strncmp(words, program, n) && !strncmp(words + n, ": ", 2)) words += n + 2;
+    return strncmp(words, "error: ", 7) ? words : words + 7;
+}
+
 /* 0, or -1 with its own words. */
 static int call(struct program *p, char *const argv[], struct lab_err *err)
 {
@@ -129,7 +137,7 @@ static int call(struct program *p, char *const argv[], struct lab_err *err)
     if (rc != 0) return -1;
     if (program_succeeded(p)) return 0;
     program_complaint(p, words, sizeof words);
-    return lab_fail(err, "%s", strncmp(words, argv[0], strlen(argv[0])) ? words : words + strlen(argv[0]) + (words[strlen(argv[0])] == ':'));
+    return lab_fail(err, "%s", without_speaker(words, argv[0]));
 }
 
 int slurm_jobs_max_array(int64_t *size, struct lab_err *err)
@@ -151,7 +159,8 @@ static int submit(char *const argv[], int64_t *job, struct lab_err *err)
     int rc = call(&p, argv, &why);
     if (rc != 0) lab_fail(err, "sbatch refuses: %s", why.msg);
     else if ((*job = slurm_job_id(str_text(&p.out))) < 0)
-        rc = lab_fail(err, "sbatch gives no job id but '%.60s'; look with squeue whether it submitted anything", str_text(&p.out));
+        rc = lab_fail(err, "sbatch gives no job id but '%.*s'; look with squeue whether it submitted anything",
+                      (int)strcspn(str_text(&p.out), "\n"), str_text(&p.out));
     program_release(&p);
     return rc;
 }

@@ -21,7 +21,7 @@ Slurm:     6 tasks done (squeue*
 merge:     job $merge, done"
 lab slurm submit sweep.ini -o plan --db lab.db --cpus 1 --tasks 6 >out 2>err
 same "it is not submitted twice" $? 2
-matches "and it is said why" "$(cat err)" "*was submitted before (job $array); \`lab slurm resume\` submits what is missing of it"
+matches "and it is said why" "$(cat err)" "*was submitted before; \`lab slurm resume\` submits what is missing of it"
 same "nothing to go on with" "$(lab slurm resume plan)" "nothing to submit: every run is done or has failed"
 same "nothing to cancel" "$(lab slurm cancel plan)" "nothing to cancel: no task is queued or running"
 finish
