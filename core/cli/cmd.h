@@ -77,5 +77,7 @@ int cmd_sample(const struct cmd *, int, char **);
 int cmd_bench(const struct cmd *, int, char **);
 int cmd_check(const struct cmd *, int, char **);
 int cmd_new(const struct cmd *, int, char **);
+int cmd_work(const struct cmd *, int, char **);
+int cmd_merge(const struct cmd *, int, char **);
 int cmd_worker(const struct cmd *, int, char **);
 #endif

@@ -48,7 +48,7 @@ struct sched {
     int stopping;                    /* the signal that the user sent, 0 = none */
     int64_t committed_ns;
     int unpublished;                 /* something was committed that options->publish does not know of yet */
-    struct str checkpoints; struct shelf shelf;
+    struct str checkpoints; struct shelf shelf;      /* where; text of shelf */
     struct progress progress;
     double steps;                    /* of runs that have ended */
 };
@@ -124,6 +124,15 @@ static int enter_plan(struct sched *s, struct lab_err *err)
                         &sweep_id, err) != 0) return -1;
     for (size_t i = 0; i < sweep->n; i++) if (share_of(s, i) == SCHED_OURS && enter_run(s, sweep_id, i, err) != 0) return -1;
     return store_commit(s->store, err);
+}
+
+int sched_enter(struct store *store, const struct sweep *sweep, struct lab_err *err)
+{
+    struct sched_options all = { .jobs = 0 };
+    struct sched s = { .store = store, .sweep = sweep, .options = &all, .run_id = mem_alloc(sweep->n * sizeof *s.run_id, err) };
+    int rc = s.run_id ? enter_plan(&s, err) : -1;
+    free(s.run_id);
+    return rc;
 }
 
 /* Runs wait in a ring: what another process is doing goes to its end. */
@@ -208,7 +217,8 @@ static int start_worker(struct sched *s, struct desk *d, const struct option_lis
     path_beside(&weights, s->store, "weights", d->config->key, ".safetensors");
     shelf_base(&checkpoint, &s->shelf, d->config->key, d->attempt);
     if (d->kind == WORK_TRAIN) shelf_make(&s->shelf, d->config->key);
-    path_beside(&log, s->store, "logs", log_key, ".log");
+    if (s->options->shared) str_printf(&log, "%s/logs/%.16s.%.8s.log", s->options->shared, log_key, d->kind == WORK_TRAIN ? d->attempt : "task");
+    else path_beside(&log, s->store, "logs", log_key, ".log");
     work_write(&text, &(struct work_job){ d->kind, d->config, str_text(&weights), str_text(&checkpoint), d->attempt, d->resume,
                                           d->from_step, *lengths });
     int rc = weights.failed || checkpoint.failed || log.failed ? lab_fail(err, "out of memory for a worker's job")
@@ -634,10 +644,10 @@ static void release(struct sched *s)
 
 static int find_shelf(struct sched *s, struct lab_err *err)
 {
-    path_beside(&s->checkpoints, s->store, "checkpoints", "", "");
+    if (s->options->shared) str_printf(&s->checkpoints, "%s/checkpoints", s->options->shared);
+    else path_beside(&s->checkpoints, s->store, "checkpoints", "", "");
     if (s->checkpoints.failed) return lab_fail(err, "out of memory for the path of checkpoints");
-    s->checkpoints.text[s->checkpoints.len - 1] = '\0';          /* without the slash */
-    s->shelf = (struct shelf){ s->options->checkpoints, s->checkpoints.text };
+    s->shelf = (struct shelf){ s->checkpoints.text, s->options->shared != NULL };
     return 0;
 }
 
@@ -658,7 +668,7 @@ int sched_run(struct store *store, const struct sweep *sweep, const struct sched
     if (make_room(&s, err) != 0 || find_shelf(&s, err) != 0) goto out;
     if (enter_plan(&s, err) != 0 || plan_runs(&s, err) != 0 || plan_ceilings(&s, err) != 0 || signals_open(&s.signals, err) != 0) goto out;
     make_folder(store, "weights");
-    if (!options->checkpoints) make_folder(store, "checkpoints");
+    if (!options->shared) make_folder(store, "checkpoints");
     setenv("OPENBLAS_NUM_THREADS", "1", 1);          /* the workers': one thread a run */
     setenv("OMP_NUM_THREADS", "1", 1);
     progress_start(&s.progress, options->quiet);

@@ -6,19 +6,19 @@
 #include <unistd.h>
 #include "base/whole.h"
 
-/* Of a run, on a shared shelf: FOLDER/KEY16.  Sixteen digits are unique, and short enough for every file system. */
-static void folder_of(struct str *out, const struct shelf *shelf, const char *key) { str_printf(out, "%s/%.16s", shelf->shared, key); }
+/* Of a run: a folder if the shelf is shared, else what its files begin with.  Sixteen digits are unique, and short enough for every file system. */
+static void place_of(struct str *out, const struct shelf *shelf, const char *key) { str_printf(out, "%s/%.16s", shelf->folder, key); }
 
 void shelf_base(struct str *out, const struct shelf *shelf, const char *key, const char *attempt)
 {
-    if (shelf->shared) str_printf(out, "%s/%.16s/%s", shelf->shared, key, attempt);
-    else str_printf(out, "%s/%.16s", shelf->folder, key);
+    place_of(out, shelf, key);
+    if (shelf->shared) str_printf(out, "/%s", attempt);
 }
 
 void shelf_make(const struct shelf *shelf, const char *key)
 {
     struct str path = { 0 };
-    if (shelf->shared) folder_of(&path, shelf, key);
+    if (shelf->shared) place_of(&path, shelf, key);
     if (path.len && !path.failed) mkdir(path.text, 0777);        /* a worker that cannot write there says so */
     str_free(&path);
 }
@@ -46,7 +46,7 @@ static int each_own(const struct shelf *shelf, const char *key, int (*take)(void
 static int each_shared(const struct shelf *shelf, const char *key, int only, int (*take)(void *, const char *), void *ctx)
 {
     struct str folder = { 0 }, path = { 0 };
-    folder_of(&folder, shelf, key);
+    place_of(&folder, shelf, key);
     DIR *d = folder.failed ? NULL : opendir(folder.text);
     int rc = 0;
     for (struct dirent *e; d && rc == 0 && (e = readdir(d)); ) {
@@ -89,7 +89,7 @@ void shelf_remove(const struct shelf *shelf, const char *key)
     struct str path = { 0 };
     if (shelf->shared) {
         each_shared(shelf, key, 0, remove_one, NULL);
-        folder_of(&path, shelf, key);
+        place_of(&path, shelf, key);
         if (!path.failed) rmdir(path.text);
     } else {
         shelf_base(&path, shelf, key, "");

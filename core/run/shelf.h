@@ -1,7 +1,7 @@
 /* shelf -- where the checkpoints of a run lie, and which there are.
  *
  * One machine: two files beside the database, KEY.a and KEY.b, that attempts take over from each other.  Many machines
- * (shared is a folder): KEY/ATTEMPT.a and .b, so that no two attempts ever write one file, whoever else is thought dead;
+ * (shared): KEY/ATTEMPT.a and .b, so that no two attempts ever write one file, whoever else is thought dead;
  * an attempt goes on from a copy of another's.
  */
 #ifndef LAB_RUN_SHELF_H
@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "exp/ckpt.h"
 
-struct shelf { const char *shared, *folder; };       /* shared: NULL on one machine; folder: "checkpoints" beside the database */
+struct shelf { const char *folder; int shared; };
 
 /* The base of an attempt's own checkpoints. */
 void shelf_base(struct str *out, const struct shelf *, const char *key, const char *attempt);
