@@ -13,8 +13,8 @@ merge"
 check "nothing of lab stays here" [ -z "$(jobs -p)" ]
 check "the merge job ends well" until_true 90 is $merge COMPLETED
 same_as_one_machine
-check "both nodes worked" [ "$(db=lab.db ask "SELECT count(DISTINCT slurm_node) FROM attempt" 2>/dev/null || sort -u plan/nodes 2>/dev/null | wc -l)" != 1 ]
-matches "each element has a log" "$(ls plan/logs | grep -c '_[0-3].out$')" 6
+same "both nodes worked" "$(squeue -h -t all -o %N | sort -u | paste -sd' ' -)" "lab0 lab1"
+same "each element has a log" "$(ls plan/logs | grep -c '^[0-9]*_[0-3].out$')" 6
 matches "status" "$(lab slurm status plan)" "faults: 6 runs in 6 tasks, plan plan
 published: 6 done, 0 failed, 0 missing*
 Slurm:     6 tasks done (squeue*

@@ -22,7 +22,24 @@ is() { [ "$(state_of "$1")" = "$2" ]; }
 # No job is queued, running or ending.
 quiet() { [ -z "$(squeue -h)" ]; }
 # A requeued element waits two minutes; not here.  Slurm refuses within the first seconds.
-hurry() { scontrol update JobId="$1" StartTime=now >/dev/null 2>&1 && is "$1" RUNNING; }
+hurry() {
+    scontrol update JobId="$1" StartTime=now >/dev/null 2>&1
+    case $(state_of "$1") in RUNNING|COMPLETING|COMPLETED) ;; *) return 1 ;; esac
+}
+
+# lose_node NODE: SIGKILL to its daemon, to its step daemons and to all that runs below them, at once; Slurm is told.
+below() { local c; for c in $(cat /proc/"$1"/task/*/children 2>/dev/null); do below "$c"; echo "$c"; done; }
+lose_node() {
+    local daemon p victims=
+    read -r daemon _ <"$slurm/pids/slurmd-$1"
+    for p in /proc/[0-9]*; do
+        [[ $(readlink "$p/exe") == */slurmstepd* && $(readlink "$p"/fd/*) == *"$slurm/log/slurmd-$1"* ]] && victims+=" ${p#/proc/} $(below "${p#/proc/}")"
+    done 2>/dev/null
+    kill -9 $daemon $victims
+    scontrol update NodeName="$1" State=DOWN Reason=lost
+}
+# A node that comes back has no memory of its jobs.
+return_node() { rm -rf "${slurm:?}/spool/$1"; up; scontrol update NodeName="$1" State=RESUME 2>/dev/null; return 0; }
 
 # submit [OPTIONS]: sweep.ini into plan/ and lab.db; $array and $merge are its jobs (of several arrays the last)
 submit() {

@@ -10,7 +10,7 @@ check "both" until_true 30 is ${array}_1 RUNNING
 sleep 0.5
 scancel --signal=USR1 ${array}_1
 check "it is requeued, alone" until_true 30 is ${array}_1 PENDING
-same "as the log says" "$(grep -c 'stopped\|interrupted' plan/logs/${array}_1.out)" 1
+same "as the log says" "$(grep -c 'stopping: workers finish their step' plan/logs/${array}_1.out)" 1
 check "and starts again" until_true 60 hurry ${array}_1
 check "the merge waits for it and ends well" until_true 90 is $merge COMPLETED
 same_as_one_machine

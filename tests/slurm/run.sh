@@ -1,7 +1,7 @@
 #!/bin/bash
 # run.sh [TEST...] -- each test against a Slurm that is installed and started here (`campaign 200`: with arguments).
 #
-# Where Slurm is missing and cannot be installed, one line says so and the exit status is 0; LAB_TEST_SLURM=1 makes that 1,
+Where Slurm is missing and cannot be installed, one line says so and the exit status is 0; LAB_TEST_SLURM=1 makes that 1,
 # LAB_TEST_SLURM=0 skips without trying.
 cd "$(dirname "$0")" || exit 1
 skip() { echo "  SKIP   slurm: $1"; [ "${LAB_TEST_SLURM:-}" != 1 ]; exit; }
