@@ -19,6 +19,7 @@ static const struct cmd command[] = {
     { "query", "SQL|@NAME", "ask the database, read-only", "lab query @compare_encoders", cmd_query, 0 },
     { "list", "", "list encoders and tasks, and where they come from", "lab list", cmd_list, 0 },
     { "info", "NAME", "describe an encoder or a task and its options", "lab info rope", cmd_info, 0 },
+    { "inspect", "ENCODER|RUN|--equivariance", "see what an encoder does, and what a trained run attends to", "lab inspect sinusoidal", cmd_inspect, 0 },
     { "sample", "TASK", "print examples, the very ones that training sees", "lab sample reverse --length 8 -n 5 --seed 0", cmd_sample, 0 },
     { "slurm", "script|submit|status|cancel|resume ...", "run an experiment on a cluster, as a job array of Slurm", "lab slurm submit experiments/extrapolate.ini --tasks 8 --time 2:00:00", cmd_slurm, 0 },
     { "fsck", "", "look whether the database is sound, and mend what can be mended", "lab fsck --repair", cmd_fsck, 0 },

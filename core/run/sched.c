@@ -38,7 +38,8 @@ struct sched {
     const struct sched_options *options;
     struct sched_report *report;
     int64_t *run_id;                 /* of each run of the sweep */
-    unsigned char *trains;           /* of each run: is it to be trained? */
+    double *cost;                    /* of each run (exp/cost.h), 0: none; while it is not known how far it came */
+    double *queued_s, *desk_s;       /* seconds that each run of the queue, and each worker, still takes: scratch of time_left */
     struct ceiling_job *ceiling; size_t n_ceiling, cap_ceiling, next_ceiling;
     size_t *queue, head, n_queued;   /* a ring of runs to be looked at */
     size_t fresh; int64_t look_ns;   /* how many of them to look at now; when to look at all again */
@@ -50,7 +51,9 @@ struct sched {
     int unpublished;                 /* something was committed that options->publish does not know of yet */
     struct str checkpoints; struct shelf shelf;      /* where; text of shelf */
     struct progress progress;
-    double steps;                    /* of runs that have ended */
+    struct live_worker *live;        /* of the workers that train, for the eyes */
+    double steps;                    /* of runs that have ended ... */
+    double spent, spent_s;           /* ... and of the last of them, what they cost, and the seconds that they took */
 };
 
 /* ---- what a run needs ---- */
@@ -72,6 +75,17 @@ static int has_weights(const struct store *store, const struct run_config *confi
     return has;
 }
 
+/* Does the database have all that this file asks for at a length: the test, and if the model can, the same continued alone? */
+static int has_evals(struct store *store, const struct run_config *c, int length, int *has, struct lab_err *err)
+{
+    const struct eval_options *e = &c->eval;
+    int alone = config_continues(c) ? e->free_sequences < e->sequences ? e->free_sequences : e->sequences : 0;
+    struct store_eval want[] = { { "test", length, e->sequences, e->seed }, { "free", length, alone, e->seed } };
+    *has = 1;
+    for (int i = 0; i < 1 + (alone > 0) && *has; i++) if (store_has_eval(store, c->key, &want[i], has, err) != 0) return -1;
+    return 0;
+}
+
 int sched_need(struct store *store, const struct run_config *config, enum sched_need *need, struct option_list *lengths,
                struct lab_err *err)
 {
@@ -83,7 +97,7 @@ int sched_need(struct store *store, const struct run_config *config, enum sched_
     lengths->n = 0;
     for (int i = 0; i < config->eval.lengths.n; i++) {
         int has = 0, length = config->eval.lengths.v[i];
-        if (store_has_eval(store, config->key, length, config->eval.sequences, &has, err) != 0) return -1;
+        if (has_evals(store, config, length, &has, err) != 0) return -1;
         if (!has) lengths->v[lengths->n++] = length;
     }
     *need = lengths->n ? SCHED_EVALUATE : SCHED_NOTHING;
@@ -92,6 +106,20 @@ int sched_need(struct store *store, const struct run_config *config, enum sched_
         *lengths = config->eval.lengths;
     }
     return 0;
+}
+
+/* Was what is done done by another build, plugin or kind of machine than would do it now?  In what they differ, or "". */
+static int staleness(struct sched *s, const struct run_config *config, const struct store_status *status, char fields[STORE_FIELDS],
+                     struct lab_err *err)
+{
+    struct str json = { 0 };
+    *fields = '\0';
+    if (status->state != STORE_DONE) return 0;
+    env_json(&json, config);
+    int rc = json.failed ? lab_fail(err, "out of memory for the provenance of a run")
+                         : store_differs(s->store, status->attempt_id, json.text, fields, err);
+    str_free(&json);
+    return rc;
 }
 
 /* ---- the plan ---- */
@@ -138,9 +166,20 @@ int sched_enter(struct store *store, const struct sweep *sweep, struct lab_err *
 /* Runs wait in a ring: what another process is doing goes to its end. */
 static void put_back(struct sched *s, size_t run) { s->queue[(s->head + s->n_queued++) % s->sweep->n] = run; }
 
+static double expected_cost(const struct run_config *c, enum sched_need need, const struct option_list *lengths)
+{
+    struct cost cost = cost_of(c);
+    if (need == SCHED_TRAIN) return cost_total(&cost, c);
+    double sum = cost.start;
+    for (int i = 0; i < lengths->n; i++) sum += cost_test(c, lengths->v[i]);
+    return sum;
+}
+
 /* The queue; what it needs is for the time left alone: each run is looked up again when its turn comes. */
 static int plan_runs(struct sched *s, struct lab_err *err)
 {
+    char fields[STORE_FIELDS], example[STORE_FIELDS] = "";
+    int stale = 0;
     for (size_t i = 0; i < s->sweep->n; i++) {
         const struct run_config *c = &s->sweep->run[i].config;
         struct store_status status;
@@ -148,12 +187,18 @@ static int plan_runs(struct sched *s, struct lab_err *err)
         enum sched_need need;
         s->report->already += share_of(s, i) == SCHED_ELSEWHERE;
         if (share_of(s, i) != SCHED_OURS) continue;
-        if (store_run_status(s->store, c->key, &status, err) != 0 || sched_need(s->store, c, &need, &lengths, err) != 0) return -1;
         if (s->options->only && !s->options->only[i]) continue;
-        s->trains[i] = need == SCHED_TRAIN && (status.state != STORE_FAILED || s->options->only);
+        if (store_run_status(s->store, c->key, &status, err) != 0 || sched_need(s->store, c, &need, &lengths, err) != 0 ||
+            staleness(s, c, &status, fields, err) != 0) return -1;
+        if (*fields && !stale++) memcpy(example, fields, sizeof example);
+        if (*fields && s->options->rerun_stale) need = SCHED_TRAIN, lengths = c->eval.lengths;
+        if (need != SCHED_NOTHING && (status.state != STORE_FAILED || s->options->only)) s->cost[i] = expected_cost(c, need, &lengths);
         put_back(s, i);
     }
     s->report->total = (int)s->n_queued + s->report->already;
+    if (stale && !s->options->rerun_stale)
+        progress_note(&s->progress, "%d of %d runs were done by another build, plugin or machine (%s differs); `--rerun-stale` trains them again",
+                      stale, s->report->total, example);
     return 0;
 }
 
@@ -281,7 +326,7 @@ static int choose_checkpoint(struct sched *s, struct desk *d, int64_t env_id, co
     if (!c.best.step && c.unusable)
         progress_note(&s->progress, "%s starts anew: its checkpoint is of another lab, plugin, machine or database, or ran ahead of this one", name);
     if (d->resume < 0) return 0;
-    d->from_step = d->step = d->beat_step = c.best.step;
+    d->from_step = d->step = c.best.step;
     return store_attempt_continue(s->store, d->attempt_id, c.best.attempt, c.best.step, err);
 }
 
@@ -306,7 +351,8 @@ static int is_left_alone(struct sched *s, size_t run, const struct store_status 
 {
     if (status->state == STORE_RUNNING) return put_back(s, run), 1;
     if (status->state == STORE_FAILED && !s->options->only) {
-        progress_note(&s->progress, "FAILED before: %s: %s; `lab retry` runs it again", name, status->reason);
+        progress_note(&s->progress, "FAILED before: %s: %s; `lab %s` runs it again", name, status->reason,
+                      s->options->shared ? "work --retry" : "retry");
         return s->report->failed++, 1;
     }
     return 0;
@@ -316,7 +362,7 @@ static int is_left_alone(struct sched *s, size_t run, const struct store_status 
 static int claim(struct sched *s, struct desk *d, enum sched_need *need, struct option_list *lengths, struct lab_err *err)
 {
     struct store_status status;
-    char name[160];
+    char name[160], fields[STORE_FIELDS] = "";
     *need = SCHED_NOTHING;
     describe(s, d->run, name, sizeof name);
     if (store_run_status(s->store, d->config->key, &status, err) != 0) return -1;
@@ -324,10 +370,12 @@ static int claim(struct sched *s, struct desk *d, enum sched_need *need, struct 
     if (sched_need(s->store, d->config, need, lengths, err) != 0) return -1;
     d->attempt_id = status.attempt_id;               /* where later evaluations go */
     if (status.state == STORE_DONE) shelf_remove(&s->shelf, d->config->key);       /* a kill may have come between */
+    if (s->options->rerun_stale && staleness(s, d->config, &status, fields, err) != 0) return -1;
+    if (*fields) *need = SCHED_TRAIN, *lengths = d->config->eval.lengths;
     if (*need == SCHED_NOTHING) s->report->already++;
     if (*need != SCHED_TRAIN) return 0;
     if (status.state == STORE_DONE) {
-        progress_note(&s->progress, "%s lacks an evaluation and its weights are gone: it is trained again", name);
+        if (!*fields) progress_note(&s->progress, "%s lacks an evaluation and its weights are gone: it is trained again", name);
         if (store_supersede(s->store, status.attempt_id, err) != 0) return -1;
     }
     return begin_attempt(s, d, name, err);
@@ -358,6 +406,7 @@ static int start_run(struct sched *s, struct desk *d, size_t run, struct lab_err
     if (store_begin(s->store, err) != 0 || claim(s, d, &need, &lengths, err) != 0 || store_commit(s->store, err) != 0) return -1;
     if (need == SCHED_NOTHING) return 0;
     d->kind = need == SCHED_TRAIN ? WORK_TRAIN : WORK_EVALUATE;
+    desk_expect(d, &lengths);
     if (start_worker(s, d, &lengths, &why) == 0) return 0;
     /* No fault of the run: it is to be continued once there are processes and memory again. */
     progress_note(&s->progress, "%s", why.msg);
@@ -392,6 +441,48 @@ static int start_what_fits(struct sched *s, struct lab_err *err)
     return 0;
 }
 
+/* ---- how long it still takes ---- */
+
+static double seconds_at(const struct desk *d) { return (double)(clock_ns() - d->begun_ns) / 1e9; }
+
+static int is_timed(const struct desk *d) { return d->busy && d->kind != WORK_CEILING; }
+
+/* Seconds that one of cost.h takes here, from all that was done in this session; 0: nothing is known yet. */
+static double pace(const struct sched *s)
+{
+    double spent = s->spent, seconds = s->spent_s;
+    for (int i = 0; i < s->n_desk; i++) {
+        const struct desk *d = &s->desk[i];
+        if (is_timed(d) && d->step > d->from_step) spent += desk_spent(d), seconds += seconds_at(d);
+    }
+    return spent > 0 ? seconds / spent : 0;
+}
+
+/* The last few runs of each worker count: what else the machine does changes. */
+static void learn_pace(struct sched *s, const struct desk *d)
+{
+    double kept = 1 - 1 / (4.0 * s->n_desk);
+    s->spent = kept * s->spent + d->all;
+    s->spent_s = kept * s->spent_s + seconds_at(d);
+}
+
+/* A run shows its own pace the better the farther it is. */
+static double desk_left(const struct desk *d, double pace)
+{
+    double prior = 0.1 * d->all, spent = desk_spent(d), own = (seconds_at(d) + prior * pace) / (spent + prior);
+    return is_timed(d) && d->all > spent ? (spent > 0 ? own : pace) * (d->all - spent) : 0;
+}
+
+/* Seconds; -1: not known.  What other processes do of this sweep is counted as if it were left to us. */
+static double time_left(struct sched *s)
+{
+    double p = pace(s);
+    if (p <= 0 || s->stopping) return -1;
+    for (int i = 0; i < s->n_desk; i++) s->desk_s[i] = desk_left(&s->desk[i], p);
+    for (size_t i = 0; i < s->n_queued; i++) s->queued_s[i] = p * s->cost[s->queue[(s->head + i) % s->sweep->n]];
+    return live_left(s->desk_s, s->n_desk, s->queued_s, s->n_queued);
+}
+
 /* ---- into the database ---- */
 
 static int enter_records(struct sched *s, struct desk *d, struct lab_err *err)
@@ -415,7 +506,7 @@ static int is_silent(const struct desk *d) { return d->busy && d->kind == WORK_T
 static int beat(struct sched *s, struct desk *d, struct lab_err *err)
 {
     d->beat_step = d->step;
-    return store_attempt_beat(s->store, d->attempt_id, d->step, err);
+    return store_attempt_beat(s->store, d->attempt_id, d->step, time_left(s), err);
 }
 
 static int commit_if_time(struct sched *s, struct lab_err *err)
@@ -475,6 +566,7 @@ static int end_desk(struct sched *s, struct desk *d, struct lab_err *err)
     if (late) tell_late(s, d);
     else tell(s, d, verdict);
     if (d->kind == WORK_TRAIN) s->steps += (double)(d->step - d->from_step);
+    if (d->kind != WORK_CEILING && verdict == DESK_DONE) learn_pace(s, d);
     if (d->kind == WORK_TRAIN && verdict == DESK_DONE && !late) shelf_remove(&s->shelf, d->config->key);
     worker_close(&d->worker);
     d->busy = 0;
@@ -490,18 +582,26 @@ static int n_busy(const struct sched *s)
     return n;
 }
 
-static struct progress_now progress_now(const struct sched *s)
+static void fill_live(const struct sched *s, struct desk *d, double pace)
 {
-    struct progress_now now = { s->report->total, s->report->already + s->report->done, s->report->failed, s->steps, 0 };
+    struct live_worker *w = &d->live;
+    double seconds = seconds_at(d);
+    describe(s, d->run, w->name, sizeof w->name);
+    w->step = d->step, w->steps = d->config->train.steps;
+    w->rate = seconds > 0 ? (double)(d->step - d->from_step) / seconds : 0;
+    w->left = pace > 0 && !s->stopping ? desk_left(d, pace) : -1;
+}
+
+static struct progress_now progress_now(struct sched *s)
+{
+    struct progress_now now = { s->report->total, s->report->already + s->report->done, s->report->failed, s->steps, time_left(s), s->live, 0 };
+    double p = pace(s);
     for (int i = 0; i < s->n_desk; i++) {
-        const struct desk *d = &s->desk[i];
-        if (!d->busy || d->kind != WORK_TRAIN) continue;
+        struct desk *d = &s->desk[i];
+        if (!is_timed(d)) continue;
         now.steps += (double)(d->step - d->from_step);
-        now.steps_left += (double)(d->config->train.steps - d->step);
-    }
-    for (size_t i = 0; i < s->n_queued; i++) {
-        size_t run = s->queue[(s->head + i) % s->sweep->n];
-        if (s->trains[run]) now.steps_left += s->sweep->run[run].config.train.steps;
+        fill_live(s, d, p);
+        s->live[now.n_worker++] = d->live;
     }
     return now;
 }
@@ -536,6 +636,7 @@ static void stop(struct sched *s, int signal)
 static void pause_all(struct sched *s)
 {
     int64_t since = clock_ns();
+    progress_clear(&s->progress);
     for (int i = 0; i < s->n_desk; i++) if (s->desk[i].busy) worker_signal(&s->desk[i].worker, SIGSTOP);
     kill(getpid(), SIGSTOP);
     int64_t away = clock_ns() - since;
@@ -553,7 +654,7 @@ static void take_signals(struct sched *s)
 {
     for (int signal; (signal = signals_next(&s->signals)); ) {
         if (signal == SIGTSTP) pause_all(s);
-        else if (signal != SIGCHLD) stop(s, signal);
+        else if (signal != SIGCHLD && signal != SIGWINCH) stop(s, signal);
     }
 }
 
@@ -592,6 +693,7 @@ static int loop(struct sched *s, struct lab_err *err)
             progress_note(&s->progress, "%zu run%s in the hands of another process: waiting for it", s->n_queued, s->n_queued == 1 ? " is" : "s are");
         wait_for_news(s);
         if (look_around(s, err) != 0) return -1;
+        if (!progress_is_due(&s->progress)) continue;
         struct progress_now now = progress_now(s);
         progress_show(&s->progress, &now);
     }
@@ -625,8 +727,11 @@ static int make_room(struct sched *s, struct lab_err *err)
     s->desk = mem_alloc((size_t)s->n_desk * sizeof *s->desk, err);
     s->poll = s->desk ? mem_alloc((size_t)(2 * s->n_desk + 1) * sizeof *s->poll, err) : NULL;
     s->run_id = s->poll ? mem_alloc(s->sweep->n * sizeof *s->run_id, err) : NULL;
-    s->trains = s->run_id ? mem_alloc(s->sweep->n, err) : NULL;
-    s->queue = s->trains ? mem_alloc(s->sweep->n * sizeof *s->queue, err) : NULL;
+    s->cost = s->run_id ? mem_alloc(s->sweep->n * sizeof *s->cost, err) : NULL;
+    s->queued_s = s->cost ? mem_alloc(s->sweep->n * sizeof *s->queued_s, err) : NULL;
+    s->desk_s = s->queued_s ? mem_alloc((size_t)s->n_desk * sizeof *s->desk_s, err) : NULL;
+    s->live = s->desk_s ? mem_alloc((size_t)s->n_desk * sizeof *s->live, err) : NULL;
+    s->queue = s->live ? mem_alloc(s->sweep->n * sizeof *s->queue, err) : NULL;
     return s->queue ? 0 : -1;
 }
 
@@ -636,7 +741,10 @@ static void release(struct sched *s)
     free(s->desk);
     free(s->poll);
     free(s->run_id);
-    free(s->trains);
+    free(s->cost);
+    free(s->queued_s);
+    free(s->desk_s);
+    free(s->live);
     free(s->queue);
     free(s->ceiling);
     str_free(&s->checkpoints);
