@@ -33,15 +33,18 @@ static int is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* 0, or -1 when the database that is written to failed. */
-static int merge_one(struct merging *m, const char *path)
+static void told(void *ctx, const char *path, const struct merge_result *r, const char *refusal)
 {
-    struct merge_result r;
-    int rc = merge_shard(m->out, path, MERGE_ALL, &r, &m->err);
-    if (rc < 0) return -1;
-    if (rc > 0) return m->refused++, fprintf(stderr, "lab merge: %s; left out\n", m->err.msg), 0;
-    m->merged += !r.known, m->known += r.known, m->attempts += r.attempts;
-    return 0;
+    struct merging *m = ctx;
+    (void)path;
+    if (refusal) m->refused++, fprintf(stderr, "lab merge: %s; left out\n", refusal);
+    else m->merged += !r->known, m->known += r->known, m->attempts += r->attempts;
+}
+
+/* 0, or -1 when the database that is written to failed. */
+static int merge_files(struct merging *m, char *const *path, size_t n)
+{
+    return merge_databases(m->out, path, n, &(struct merge_listener){ told, m }, &m->err);
 }
 
 /* All of a plan is entered, so that what is missing shows.  Where its plugins are not, its shards have to do. */
@@ -86,9 +89,8 @@ static int merge_plan(struct merging *m, const char *folder)
 {
     struct task_shards shards;
     if (task_shards_read(&shards, folder, &m->err) != 0) return m->refused++, fprintf(stderr, "lab merge: %s; left out\n", m->err.msg), 0;
-    int rc = 0;
     enter_plan(m, folder);
-    for (size_t i = 0; i < shards.n && rc == 0; i++) rc = merge_one(m, shards.path[i]);
+    int rc = merge_files(m, shards.path, shards.n);
     task_shards_free(&shards);
     if (rc == 0) bring_weights(m, folder);
     return rc;
@@ -172,7 +174,10 @@ static void print_summary(const struct merging *m)
 static int merge_all(struct merging *m, int n, char **path, int json)
 {
     int rc = 0;
-    for (int i = 0; i < n && rc == 0; i++) rc = is_folder(path[i]) ? merge_plan(m, path[i]) : merge_one(m, path[i]);
+    for (int i = 0, files; i < n && rc == 0; i += files ? files : 1) {
+        for (files = 0; i + files < n && !is_folder(path[i + files]); ) files++;
+        rc = files ? merge_files(m, path + i, (size_t)files) : merge_plan(m, path[i]);
+    }
     if (rc == 0) rc = tell_conflicts(m);
     if (rc != 0) return cli_fail(m->cmd, EXIT_DATABASE, &m->err);
     if (json) print_json(m);

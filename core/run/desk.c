@@ -16,7 +16,7 @@ void desk_clear(struct desk *d, enum work_kind kind, size_t run, const struct ru
     d->started = d->done = d->stopped = d->failed = d->saved = d->timed_out = 0;
     d->reason[0] = d->result[0] = d->note[0] = d->attempt[0] = '\0';
     d->resume = -1, d->from_step = 0;
-    d->active_ns = d->step = d->beat_step = 0, d->begun_ns = clock_ns();
+    d->active_ns = d->step = 0, d->beat_step = -1, d->begun_ns = clock_ns();
     d->all = d->tested = 0;
     d->live.n_loss = 0;
 }
@@ -55,8 +55,9 @@ static int is_plausible(const struct desk *d, const struct record *r)
     if ((d->kind == WORK_CEILING) != (r->type == RECORD_CEILING)) return 0;
     switch (r->type) {
     case RECORD_METRIC: case RECORD_ARTIFACT: case RECORD_CHECKPOINT: return 1;
+    case RECORD_SELECTED: return r->step > 0;
     case RECORD_EVAL_SLICE: if (r->position < 0) return 0;   /* fall through */
-    case RECORD_EVAL: return counts && r->n > 0 && r->n_exact >= 0 && r->n_exact <= r->n;
+    case RECORD_EVAL: return counts && r->position >= 0 && r->n > 0 && r->n_exact >= 0 && r->n_exact <= r->n;
     case RECORD_EVAL_POSITION: return counts && r->position >= 0;
     case RECORD_UNTRAINED: return r->position >= 0 && r->n > 0 && r->n <= r->length - r->position;
     case RECORD_CEILING: return r->length > 0 && r->n > 0 && isfinite(r->value) && isfinite(r->error);

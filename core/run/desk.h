@@ -25,7 +25,7 @@ struct desk {
     int saved;                       /* a checkpoint is among the records */
     char reason[512], result[HASH_HEX];
     char note[512];                  /* on checkpoints that were damaged or could not be saved; for the attempt's reason */
-    int64_t active_ns, begun_ns, step, beat_step;    /* beat_step: the step that the database knows */
+    int64_t active_ns, begun_ns, step, beat_step;    /* beat_step: the step that the database knows, -1: none */
     int64_t deadline_ns; int timed_out;              /* by limits.time, 0 = none */
     struct cost cost; double all, tested;            /* what it costs from here to its end; of that, final evaluations that are in */
     struct live_worker live;                         /* for the eyes */

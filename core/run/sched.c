@@ -38,8 +38,8 @@ struct sched {
     const struct sched_options *options;
     struct sched_report *report;
     int64_t *run_id;                 /* of each run of the sweep */
-    double *cost;                    /* of each run, 0: none; of those in the queue, in its order (see exp/cost.h) */
-    double *queued_s;
+    double *cost;                    /* of each run (exp/cost.h), 0: none; while it is not known how far it came */
+    double *queued_s, *desk_s;       /* seconds that each run of the queue, and each worker, still takes: scratch of time_left */
     struct ceiling_job *ceiling; size_t n_ceiling, cap_ceiling, next_ceiling;
     size_t *queue, head, n_queued;   /* a ring of runs to be looked at */
     size_t fresh; int64_t look_ns;   /* how many of them to look at now; when to look at all again */
@@ -53,8 +53,7 @@ struct sched {
     struct progress progress;
     struct live_worker *live;        /* of the workers that train, for the eyes */
     double steps;                    /* of runs that have ended ... */
-    double spent, spent_s;           /* ... and of those, what they cost, and the seconds that they took */
-    double desk_s[SCHED_MAX_JOBS];
+    double spent, spent_s;           /* ... and of the last of them, what they cost, and the seconds that they took */
 };
 
 /* ---- what a run needs ---- */
@@ -76,6 +75,17 @@ static int has_weights(const struct store *store, const struct run_config *confi
     return has;
 }
 
+/* Does the database have all that this file asks for at a length: the test, and if the model can, the same continued alone? */
+static int has_evals(struct store *store, const struct run_config *c, int length, int *has, struct lab_err *err)
+{
+    const struct eval_options *e = &c->eval;
+    int alone = config_continues(c) ? e->free_sequences < e->sequences ? e->free_sequences : e->sequences : 0;
+    struct store_eval want[] = { { "test", length, e->sequences, e->seed }, { "free", length, alone, e->seed } };
+    *has = 1;
+    for (int i = 0; i < 1 + (alone > 0) && *has; i++) if (store_has_eval(store, c->key, &want[i], has, err) != 0) return -1;
+    return 0;
+}
+
 int sched_need(struct store *store, const struct run_config *config, enum sched_need *need, struct option_list *lengths,
                struct lab_err *err)
 {
@@ -87,7 +97,7 @@ int sched_need(struct store *store, const struct run_config *config, enum sched_
     lengths->n = 0;
     for (int i = 0; i < config->eval.lengths.n; i++) {
         int has = 0, length = config->eval.lengths.v[i];
-        if (store_has_eval(store, config->key, length, config->eval.sequences, &has, err) != 0) return -1;
+        if (has_evals(store, config, length, &has, err) != 0) return -1;
         if (!has) lengths->v[lengths->n++] = length;
     }
     *need = lengths->n ? SCHED_EVALUATE : SCHED_NOTHING;
@@ -316,7 +326,7 @@ static int choose_checkpoint(struct sched *s, struct desk *d, int64_t env_id, co
     if (!c.best.step && c.unusable)
         progress_note(&s->progress, "%s starts anew: its checkpoint is of another lab, plugin, machine or database, or ran ahead of this one", name);
     if (d->resume < 0) return 0;
-    d->from_step = d->step = d->beat_step = c.best.step;
+    d->from_step = d->step = c.best.step;
     return store_attempt_continue(s->store, d->attempt_id, c.best.attempt, c.best.step, err);
 }
 
@@ -341,7 +351,8 @@ static int is_left_alone(struct sched *s, size_t run, const struct store_status 
 {
     if (status->state == STORE_RUNNING) return put_back(s, run), 1;
     if (status->state == STORE_FAILED && !s->options->only) {
-        progress_note(&s->progress, "FAILED before: %s: %s; `lab retry` runs it again", name, status->reason);
+        progress_note(&s->progress, "FAILED before: %s: %s; `lab %s` runs it again", name, status->reason,
+                      s->options->shared ? "work --retry" : "retry");
         return s->report->failed++, 1;
     }
     return 0;
@@ -447,6 +458,14 @@ static double pace(const struct sched *s)
     return spent > 0 ? seconds / spent : 0;
 }
 
+/* The last few runs of each worker count: what else the machine does changes. */
+static void learn_pace(struct sched *s, const struct desk *d)
+{
+    double kept = 1 - 1 / (4.0 * s->n_desk);
+    s->spent = kept * s->spent + d->all;
+    s->spent_s = kept * s->spent_s + seconds_at(d);
+}
+
 /* A run shows its own pace the better the farther it is. */
 static double desk_left(const struct desk *d, double pace)
 {
@@ -547,7 +566,7 @@ static int end_desk(struct sched *s, struct desk *d, struct lab_err *err)
     if (late) tell_late(s, d);
     else tell(s, d, verdict);
     if (d->kind == WORK_TRAIN) s->steps += (double)(d->step - d->from_step);
-    if (d->kind != WORK_CEILING && verdict == DESK_DONE) s->spent += d->all, s->spent_s += seconds_at(d);
+    if (d->kind != WORK_CEILING && verdict == DESK_DONE) learn_pace(s, d);
     if (d->kind == WORK_TRAIN && verdict == DESK_DONE && !late) shelf_remove(&s->shelf, d->config->key);
     worker_close(&d->worker);
     d->busy = 0;
@@ -710,7 +729,8 @@ static int make_room(struct sched *s, struct lab_err *err)
     s->run_id = s->poll ? mem_alloc(s->sweep->n * sizeof *s->run_id, err) : NULL;
     s->cost = s->run_id ? mem_alloc(s->sweep->n * sizeof *s->cost, err) : NULL;
     s->queued_s = s->cost ? mem_alloc(s->sweep->n * sizeof *s->queued_s, err) : NULL;
-    s->live = s->queued_s ? mem_alloc((size_t)s->n_desk * sizeof *s->live, err) : NULL;
+    s->desk_s = s->queued_s ? mem_alloc((size_t)s->n_desk * sizeof *s->desk_s, err) : NULL;
+    s->live = s->desk_s ? mem_alloc((size_t)s->n_desk * sizeof *s->live, err) : NULL;
     s->queue = s->live ? mem_alloc(s->sweep->n * sizeof *s->queue, err) : NULL;
     return s->queue ? 0 : -1;
 }
@@ -723,6 +743,7 @@ static void release(struct sched *s)
     free(s->run_id);
     free(s->cost);
     free(s->queued_s);
+    free(s->desk_s);
     free(s->live);
     free(s->queue);
     free(s->ceiling);

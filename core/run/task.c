@@ -90,10 +90,9 @@ static int want_share(struct task *t)
 /* A shard that cannot be read costs the time of its runs, no more: they are done again. */
 static int ask_shards(struct task *t, const struct task_shards *shards, int open)
 {
-    struct merge_result result;
     for (size_t i = 0; i < shards->n; i++) {
         if (!may_matter(t, shards->path[i])) continue;
-        int rc = open ? merge_shard(t->store, shards->path[i], MERGE_WANTED, &result, t->err) : merge_strike_done(t->store, shards->path[i], t->err);
+        int rc = (open ? merge_wanted : merge_strike_done)(t->store, shards->path[i], t->err);
         if (rc < 0) return -1;
         if (rc > 0 && !open) fprintf(stderr, "lab: %s; it is left out\n", t->err->msg);
     }
@@ -235,22 +234,27 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 /* ---- the whole ---- */
 
-static int has_attempts(struct task *t, int *some)
+static int take_number(void *ctx, int n, const struct store_value *v)
 {
-    char found[STORE_UUID] = "";
-    struct store_rows rows = { NULL, take_text, found };
-    if (store_query(t->store, "SELECT attempt_uuid FROM attempt LIMIT 1", NULL, 0, 0, &rows, t->err) != 0) return -1;
-    *some = *found != '\0';
-    return 0;
+    (void)n;
+    *(int64_t *)ctx = v[0].integer;
+    return 1;
+}
+
+static int count_attempts(struct task *t, int64_t *n)
+{
+    struct store_rows rows = { NULL, take_number, n };
+    return store_query(t->store, "SELECT count(*) FROM attempt", NULL, 0, 0, &rows, t->err) == 0 ? 0 : -1;
 }
 
 static int do_share(struct task *t)
 {
     struct sched_options options = { .jobs = t->options->jobs, .quiet = t->options->quiet, .share = t->share, .shared = t->options->plan,
                                      .only = t->options->retry ? t->only : NULL, .publish = publish_if_time, .publish_ctx = t };
-    int some = 0;
-    if (sched_run(t->store, &t->plan.sweep, &options, &t->report->runs, t->err) != 0 || has_attempts(t, &some) != 0) return -1;
-    if (some) return publish_last(t);
+    int64_t before = 0, after = 0;   /* attempts; those before are copies from other shards */
+    if (count_attempts(t, &before) != 0 || sched_run(t->store, &t->plan.sweep, &options, &t->report->runs, t->err) != 0 ||
+        count_attempts(t, &after) != 0) return -1;
+    if (after > before) return publish_last(t);
     t->report->shard[0] = '\0';
     return 0;
 }

@@ -9,19 +9,21 @@
 #define LAB_STORE_MERGE_H
 #include "store/store.h"
 
-enum merge_how { MERGE_ALL,
-                 MERGE_WANTED };     /* only attempts at wanted runs, also running ones: they count as lost, to be gone on from */
 struct merge_result { int64_t attempts, different; int known; };     /* added; of them with another result; known: merged before as it is */
-/* 0; 1 it is refused, err says why; -1 the database that is written to failed. */
-int merge_shard(struct store *, const char *path, enum merge_how, struct merge_result *, struct lab_err *err);
+/* Called after each; refusal: why it was left out, or NULL. */
+struct merge_listener { void (*told)(void *ctx, const char *path, const struct merge_result *, const char *refusal); void *ctx; };
+/* In this order.  -1: the database that is written to failed. */
+int merge_databases(struct store *, char *const *path, size_t n, const struct merge_listener *, struct lab_err *err);
 
 /* Runs that some task still has to do, as far as other databases tell: a list of this handle's own, empty at first. */
 int merge_want(struct store *, const char *run_key, struct lab_err *err);
-/* Strikes out those that are done in another database.  As merge_shard. */
+/* Strikes out those that are done in another database.  1: that one is refused, err says why. */
 int merge_strike_done(struct store *, const char *path, struct lab_err *err);
+/* Takes over what another database has of the wanted, to go on from: an attempt that still runs there counts as lost.  1 as above. */
+int merge_wanted(struct store *, const char *path, struct lab_err *err);
 int merge_is_wanted(struct store *, const char *run_key, int *yes, struct lab_err *err);
 
-/* For store_query, after merge_shard: run_key, task, encoder, seed, then uuid, host, time of ending and environment (JSON) of the
+/* For store_query, after merge_databases: run_key, task, encoder, seed, then uuid, host, time of ending and environment (JSON) of the
  * result that is shown and of one that differs, for each such pair among the runs of what was merged through this handle. */
 extern const char merge_conflicts[];
 

@@ -45,4 +45,4 @@ echo "$(ls "$folder" | wc -l) shards, $(du -sm "$folder" | cut -f1) MB"
 merge() { /usr/bin/env time -f "$1: %e s (%U user, %S system, %M kB)" "$lab" merge "$tmp/out.db" "$folder"/*.db; }
 merge "merged"
 merge "again "
-echo "$(sqlite3 "$tmp/out.db" "SELECT (SELECT count(*) FROM run) || ' runs, ' || (SELECT count(*) FROM metric) + (SELECT count(*) FROM eval) + (SELECT count(*) FROM eval_position) || ' rows measured'"), $(du -m "$tmp/out.db" | cut -f1) MB"
+sqlite3 "$tmp/out.db" "SELECT (SELECT count(*) FROM run) || ' runs, ' || ((SELECT count(*) FROM metric) + (SELECT count(*) FROM eval) + (SELECT count(*) FROM eval_position)) || ' rows measured'"; du -m "$tmp/out.db"
