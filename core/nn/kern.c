@@ -365,7 +365,10 @@ INLINE void tile##suffix(int mr, int nv, const real *a, long am, long ak, const 
 {                                                                                                                     \
     V acc[16][2];                                                                                                     \
     _Pragma("GCC unroll 16") for (int i = 0; i < mr; i++)                                                             \
-        _Pragma("GCC unroll 2") for (int j = 0; j < nv; j++) acc[i][j] = (V){ 0 };                                    \
+        _Pragma("GCC unroll 2") for (int j = 0; j < nv; j++) {                                                        \
+            acc[i][j] = (V){ 0 };                                                                                     \
+            __builtin_prefetch(c + i * ldc + j * L, 1);          /* often in another cache, and not needed before the sums are done */ \
+        }                                                                                                             \
     for (int p = 0; p < k; p++, a += ak, b += ldb) {                                                                  \
         V bv[2];                                                                                                      \
         _Pragma("GCC unroll 2") for (int j = 0; j < nv; j++) bv[j] = *(const VU *)(b + j * L);                        \
