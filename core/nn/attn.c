@@ -231,28 +231,29 @@ static long kept_at(const struct pass *p, int b, int h, int t)
     return single(p) ? row_at(p, b, h, 0) * kern_attn_ld(p->batch->T) : row_at(p, b, h, t);
 }
 
-static struct kern_attn head(const struct pass *p, int b, int h)
+/* What the heads of a tile share, and then one of them. */
+static struct kern_attn tile_of(const struct pass *p)
 {
     const struct attn *a = p->a;
-    int T = p->batch->T;
     struct kern_attn t = {
-        .tq = p->tq, .tk = p->tk, .dh = a->dh, .v = p->qkv + qkv_at(p, b, h, p->j0) + 2 * a->d, .ldv = 3 * a->d,
-        .bias = a->encoder->bias ? a->bias_t + set_at(p) + (long)h * TILE * TILE : NULL,
-        .key_ok = p->batch->key_ok ? p->batch->key_ok + (long)(p->first + b) * T + p->j0 : NULL,
-        .whole = p->tk == T, .shift = a->causal ? p->i0 - p->j0 : TILE, .scale = a->scale, .scratch = a->tile };
-    if (a->encoder->qk) {
-        t.q = a->q_out + dense_at(p, b, h, p->i0), t.k = a->k_out + dense_at(p, b, h, p->j0);
-        t.ldq = t.ldk = a->dh;
-    } else {
-        t.q = p->qkv + qkv_at(p, b, h, p->i0), t.k = p->qkv + qkv_at(p, b, h, p->j0) + a->d;
-        t.ldq = t.ldk = 3 * a->d;
-    }
+        .tq = p->tq, .tk = p->tk, .dh = a->dh, .ldq = a->encoder->qk ? a->dh : 3 * a->d, .ldk = a->encoder->qk ? a->dh : 3 * a->d,
+        .ldv = 3 * a->d, .whole = p->tk == p->batch->T, .shift = a->causal ? p->i0 - p->j0 : TILE, .scale = a->scale, .scratch = a->tile };
     if (p->train && a->dropout > 0) {
-        t.drop_ld = (uint32_t)(T + 3) / 4;
+        t.drop_ld = (uint32_t)(p->batch->T + 3) / 4;
         t.drop = (struct kern_dropout){ .seed = a->seed, .step = p->step, .place = attn_place(p->layer, 0), .p = a->dropout };
-        t.drop.block = (uint32_t)(((long)p->batch->first * a->H * T + row_at(p, b, h, p->j0)) * t.drop_ld + p->i0 / 4);
     }
     return t;
+}
+static void head(struct kern_attn *t, const struct pass *p, int b, int h)
+{
+    const struct attn *a = p->a;
+    long T = p->batch->T, keys = qkv_at(p, b, h, p->j0);
+    t->v = p->qkv + keys + 2 * a->d;
+    t->q = a->encoder->qk ? a->q_out + dense_at(p, b, h, p->i0) : p->qkv + qkv_at(p, b, h, p->i0);
+    t->k = a->encoder->qk ? a->k_out + dense_at(p, b, h, p->j0) : p->qkv + keys + a->d;
+    if (a->encoder->bias) t->bias = a->bias_t + set_at(p) + (long)h * TILE * TILE;
+    if (p->batch->key_ok) t->key_ok = p->batch->key_ok + (p->first + b) * T + p->j0;
+    t->drop.block = (uint32_t)((p->batch->first * a->H * T + row_at(p, b, h, p->j0)) * t->drop_ld + p->i0 / 4);
 }
 
 /* Chunks, and inside them the sequences that share one bias: all, or one when each has its own positions. */
@@ -274,9 +275,10 @@ static void tile_row_fwd(struct pass *p, real *out, real *kept)
     for (p->j0 = 0; p->j0 < last_tile(p); p->j0 += TILE) {
         p->tk = min(TILE, p->batch->T - p->j0);
         if (a->encoder->bias) bias_tile(p);
+        struct kern_attn t = tile_of(p);
         for (int b = 0; b < p->count; b++)
             for (int h = 0; h < a->H; h++) {
-                struct kern_attn t = head(p, b, h);
+                head(&t, p, b, h);
                 long state = ((long)b * a->H + h) * TILE;
                 if (single(p)) a->kern->attn_fwd(out + out_at(p, b, h, 0), a->d, kept ? kept + kept_at(p, b, h, 0) : NULL, &t);
                 else a->kern->attn_step(a->max + state, a->sum + state, a->acc + state * a->dh, p->j0 == 0, &t);
@@ -314,10 +316,11 @@ static void tile_bwd(struct pass *p, real *dqkv, const real *dout, const real *o
     int wanted = a->encoder->bias && a->trained;
     if (a->encoder->bias) bias_tile(p);
     if (wanted && !shared_bias(p)) zero(a->dbias_t, tile_elements(a));
+    struct kern_attn t = tile_of(p);
+    t.add_q = p->j0 > 0, t.add_kv = p->i0 > (a->causal ? p->j0 : 0);                 /* the first tile of a row, of a column */
     for (int b = 0; b < p->count; b++)
         for (int h = 0; h < a->H; h++) {
-            struct kern_attn t = head(p, b, h);
-            t.add_q = p->j0 > 0, t.add_kv = p->i0 > (a->causal ? p->j0 : 0);         /* the first tile of a row, of a column */
+            head(&t, p, b, h);
             int dense = a->encoder->qk != NULL;
             real *dq = dense ? a->dq_out + dense_at(p, b, h, p->i0) : dqkv + qkv_at(p, b, h, p->i0);
             real *dk = dense ? a->dk_out + dense_at(p, b, h, p->j0) : dqkv + qkv_at(p, b, h, p->j0) + a->d;

@@ -101,6 +101,7 @@ INLINE vec vec_log(vec x) { for (int i = 0; i < W; i++) x[i] = (real)log(x[i]); 
 #endif
 
 #define EXP_LOW ((real)-87)          /* exp below this is nothing: exactly 0 here, and never a slow denormal */
+#define EXP_OF_LOW ((real)1.66e-38)  /* a little above */
 #define MASKED  ((real)-1e30)        /* logit of a key that may not be seen; finite, so that no row makes nan */
 
 /* C has no ?: for vectors: a where a > b, else b; and exp(x) for x <= 88. */
@@ -108,8 +109,8 @@ INLINE vec vec_log(vec x) { for (int i = 0; i < W; i++) x[i] = (real)log(x[i]); 
 INLINE V max##suffix(V a, V b) { M m = a > b; return (V)((m & (M)a) | (~m & (M)b)); }         \
 INLINE V exp##suffix(V x)                                                                     \
 {                                                                                             \
-    V low = (V){ 0 } + EXP_LOW;                                                               \
-    return (V)((x > low) & (M)raw_exp##suffix(max##suffix(x, low)));                          \
+    V e = raw_exp##suffix(max##suffix(x, (V){ 0 } + EXP_LOW));                                \
+    return (V)((e > EXP_OF_LOW) & (M)e);                                                      \
 }
 
 VEC_BASICS(_v, vec, mask)
@@ -270,9 +271,44 @@ static void norm_fwd(real *out, real *xhat, real *rstd, real *sum, const real *x
 
 /* out = xhat w + b, xhat = (r - mean) rstd:  dr = rstd (g - mean(g) - xhat mean(g xhat)) with g = dout w;
  * RMSNorm has no mean, so no mean(g). */
+struct norm_grads { real *dw, *db, *dr_sum; };       /* db, dr_sum NULL: not wanted */
+
+/* n rows of nv whole vectors; the weights' gradients stay in registers: nv is a constant wherever this is inlined. */
+INLINE void norm_bwd_rows(int nv, real *dr, const struct norm_grads *g, const real *dout, const real *carry, const real *xhat,
+                          const real *rstd, const real *w, int type, int n)
+{
+    vec dw[8], db[8], sum[8];
+    _Pragma("GCC unroll 8") for (int u = 0; u < nv; u++) dw[u] = db[u] = sum[u] = (vec){ 0 };
+    for (int i = 0; i < n; i++, dr += nv * W, dout += nv * W, xhat += nv * W, carry = carry ? carry + nv * W : carry) {
+        vec s1 = { 0 }, s2 = { 0 }, go[8], h[8], m1 = { 0 };
+        _Pragma("GCC unroll 8") for (int u = 0; u < nv; u++) {
+            vec o = load(dout + u * W);
+            h[u] = load(xhat + u * W), go[u] = o * load(w + u * W);
+            s1 += go[u], s2 += go[u] * h[u];
+            db[u] += o, dw[u] += o * h[u];
+        }
+        if (type == KERN_LAYERNORM) m1 += lane_sum(s1) / (real)(nv * W);
+        real m2 = lane_sum(s2) / (real)(nv * W);
+        _Pragma("GCC unroll 8") for (int u = 0; u < nv; u++) {
+            vec r = rstd[i] * (go[u] - m1 - h[u] * m2);
+            if (carry) r += load(carry + u * W);
+            sum[u] += r;
+            store(dr + u * W, r);
+        }
+    }
+    _Pragma("GCC unroll 8") for (int u = 0; u < nv; u++) {
+        store(g->dw + u * W, load(g->dw + u * W) + dw[u]);
+        if (g->db) store(g->db + u * W, load(g->db + u * W) + db[u]);
+        if (g->dr_sum) store(g->dr_sum + u * W, load(g->dr_sum + u * W) + sum[u]);
+    }
+}
+
 static void norm_bwd(real *dr, real *restrict dw, real *restrict db, real *restrict dr_sum, const real *dout, const real *carry,
                      const real *xhat, const real *rstd, const real *w, int type, int n, int d)
 {
+    struct norm_grads g = { dw, db, dr_sum };
+    if (d == 4 * W) { norm_bwd_rows(4, dr, &g, dout, carry, xhat, rstd, w, type, n); return; }
+    if (d == 8 * W) { norm_bwd_rows(8, dr, &g, dout, carry, xhat, rstd, w, type, n); return; }
     for (int i = 0; i < n; i++, dr += d, dout += d, xhat += d, carry = carry ? carry + d : carry) {
         vec s1 = { 0 }, s2 = { 0 };
         int c = 0;
@@ -367,7 +403,7 @@ INLINE void tile##suffix(int mr, int nv, const real *a, long am, long ak, const 
     _Pragma("GCC unroll 16") for (int i = 0; i < mr; i++)                                                             \
         _Pragma("GCC unroll 2") for (int j = 0; j < nv; j++) {                                                        \
             acc[i][j] = (V){ 0 };                                                                                     \
-            __builtin_prefetch(c + i * ldc + j * L, 1);          /* often in another cache, and not needed before the sums are done */ \
+            __builtin_prefetch(c + i * ldc + j * L, 1);          /* often far away, and not needed before the end */      \
         }                                                                                                             \
     for (int p = 0; p < k; p++, a += ak, b += ldb) {                                                                  \
         V bv[2];                                                                                                      \
@@ -516,7 +552,8 @@ static void pack(real *packed, const real *w, int out, int in)
 enum { LARGEST, WEIGHTED };          /* what dots collects over keys: the largest s, or sum p s */
 
 #define COLUMNS(suffix, V, VU)                                                                                                \
-/* s_j (+)= sum over c < n of x_c y_j[c] for one block of queries; n, LD and collect are constants. */                        \
+/* s_j (+)= sum over c < n of x_c y_j[c] for one block of queries; n, LD and collect are constants.  On the way, the next      \
+ * head's weights are sent for, and the next sequence's values. */                                                            \
 INLINE V dots_group##suffix(int n, int LD, int collect, real *s, int add, const real *x, const real *y, long ldy, int tk,     \
                             const real *p)                                                                                    \
 {                                                                                                                             \
@@ -527,18 +564,22 @@ INLINE V dots_group##suffix(int n, int LD, int collect, real *s, int add, const 
         if (add) t += *(VU *)s;                                                                                               \
         _Pragma("GCC unroll 16") for (int c = 1; c < n; c++) t += xv[c] * y[c];                                               \
         *(VU *)s = t;                                                                                                         \
+        __builtin_prefetch(p + tk * LD, collect == LARGEST);                                                                  \
+        if (collect == WEIGHTED) __builtin_prefetch(y + (long)tk * ldy, 0, 2);                                                \
         if (collect == LARGEST) collected = max##suffix(collected, t);                                                        \
         else collected += *(const VU *)p * t;                                                                                 \
     }                                                                                                                         \
     return collected;                                                                                                         \
 }                                                                                                                             \
-INLINE V dots##suffix(int LD, int collect, real *s, int add, const real *x, const real *y, long ldy, int tk, int dh, const real *p) \
+INLINE V dots##suffix(int LD, int collect, real *s, int add, const real *x, const real *y, long ldy, int tk, int dh,          \
+                      const real *p)                                                                                          \
 {                                                                                                                             \
     V collected = { 0 };                                                                                                      \
     int c = 0;                                                                                                                \
     for (; c + GROUP <= dh; c += GROUP, add = 1)                                                                              \
         collected = dots_group##suffix(GROUP, LD, collect, s, add, x + c * LD, y + c, ldy, tk, p);                            \
-    for (; c + 8 <= dh; c += 8, add = 1) collected = dots_group##suffix(8, LD, collect, s, add, x + c * LD, y + c, ldy, tk, p); \
+    for (; c + 8 <= dh; c += 8, add = 1)                                                                                      \
+        collected = dots_group##suffix(8, LD, collect, s, add, x + c * LD, y + c, ldy, tk, p);                                \
     for (; c < dh; c++, add = 1) collected = dots_group##suffix(1, LD, collect, s, add, x + c * LD, y + c, ldy, tk, p);       \
     return collected;                                                                                                         \
 }                                                                                                                             \
@@ -561,18 +602,21 @@ INLINE void scale_block##suffix(int LD, real *s, int tk, const real *factor)    
 {                                                                                                                             \
     scale_columns##suffix(LD, s, tk, *(const VU *)factor);                                                                    \
 }                                                                                                                             \
-/* dp = scale dS, dS = p (dp - delta); dbias += dS. */                                                                        \
-INLINE void slope_block##suffix(int LD, real *dp, const real *p, int tk, const real *delta_, real scale, real *dbias)         \
+/* dp = scale dS, dS = p (dp - delta); dbias += dS.  On the way, the next sequence's keys and queries are sent for. */         \
+INLINE void slope_block##suffix(int LD, real *dp, const real *p, const struct kern_attn *a, const real *delta, real *dbias)   \
 {                                                                                                                             \
-    V delta = *(const VU *)delta_;                                                                                            \
-    for (int j = 0; j < tk; j++, dp += LD, p += LD) {                                                                         \
-        V ds = *(const VU *)p * (*(VU *)dp - delta);                                                                          \
-        *(VU *)dp = ds * scale;                                                                                               \
+    V d = *(const VU *)delta;                                                                                                 \
+    for (int j = 0; j < a->tk; j++, dp += LD, p += LD) {                                                                      \
+        V ds = *(const VU *)p * (*(VU *)dp - d);                                                                              \
+        *(VU *)dp = ds * a->scale;                                                                                            \
         if (dbias) *(VU *)(dbias + j * KERN_TILE) += ds;                                                                      \
+        __builtin_prefetch(a->k + (a->tk + j) * a->ldk, 0, 2);                                                                \
+        __builtin_prefetch(a->q + (a->tk + j) * a->ldq, 0, 2);                                                                \
     }                                                                                                                         \
 }                                                                                                                             \
 /* Scores of a block become its softmax, or for a tile of several its exponentials, their largest logit and their sum. */     \
-INLINE void softmax_block##suffix(int LD, real *s, int prepared, const real *qt, const struct kern_attn *a, real *max, real *sum) \
+INLINE void softmax_block##suffix(int LD, real *s, int prepared, const real *qt, const struct kern_attn *a, real *max,        \
+                                  real *sum)                                                                                  \
 {                                                                                                                             \
     V largest = dots##suffix(LD, LARGEST, s, prepared, qt, a->k, a->ldk, a->tk, a->dh, s);                                    \
     V total = exp_columns##suffix(LD, s, a->tk, largest);                                                                     \
@@ -595,9 +639,11 @@ COLUMNS(_v, vec, vecu)
 COLUMNS(_h, hvec, hvecu)
 #endif
 
-/* Calls f_v on blocks of W lanes from i and f_h on a last half block. */
+/* Calls f_v on blocks of W queries from i, and f_h on a last half block. */
 #if HALF
-#define BY_COLUMNS(width, f, ...) do { int i = 0; for (; i + W <= (width); i += W) f##_v(__VA_ARGS__); if (i < (width)) f##_h(__VA_ARGS__); } while (0)
+#define BY_COLUMNS(width, f, ...) do { int i = 0;          \
+        for (; i + W <= (width); i += W) f##_v(__VA_ARGS__); \
+        if (i < (width)) f##_h(__VA_ARGS__); } while (0)
 #else
 #define BY_COLUMNS(width, f, ...) do { for (int i = 0; i < (width); i += W) f##_v(__VA_ARGS__); } while (0)
 #endif
@@ -618,7 +664,7 @@ INLINE int prepare(int LD, real *s, const struct kern_attn *a)
     int width = padded(a->tq);
     if (!a->bias && !a->key_ok && a->shift >= a->tk - 1) return 0;
     for (int j = 0; j < a->tk; j++, s += LD) {
-        int hidden = a->key_ok && !a->key_ok[j] ? width : j - a->shift < width ? j - a->shift : width;      /* queries before j - shift */
+        int before = j - a->shift < width ? j - a->shift : width, hidden = a->key_ok && !a->key_ok[j] ? width : before;
         for (int i = 0; i < width; i += PAD)
             for (int l = 0; l < PAD; l++) s[i + l] = a->bias ? a->bias[j * KERN_TILE + i + l] : 0;
         for (int i = 0; i < hidden; i++) s[i] = MASKED;
@@ -734,7 +780,7 @@ INLINE void bwd(int LD, real *dq, real *dk, real *dv, real *dbias, const real *o
     OVER_QUERIES(tk, dh, tq, drop_weights(LD, r.dropped, p, a), dout, ldo, dv, a->ldv, a->add_kv);
     drop_weights(LD, r.dp, r.dp, a);
     if (a->drop.p > 0 || !a->whole) row_dots(delta, dout, out, ldo, tq, dh);
-    BY_COLUMNS(width, slope_block, LD, r.dp + i, p + i, tk, delta + i, a->scale, dbias ? dbias + i : NULL);
+    BY_COLUMNS(width, slope_block, LD, r.dp + i, p + i, a, delta + i, dbias ? dbias + i : NULL);
     OVER_KEYS(tq, dh, tk, r.dp, a->k, a->ldk, dq, a->ldq, a->add_q);
     OVER_QUERIES(tk, dh, tq, r.dp, a->q, a->ldq, dk, a->ldk, a->add_kv);
 }
