@@ -80,8 +80,8 @@ CSS_SRC     := $(wildcard core/answer/*.css)
 SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
-.PHONY: flavour-tests install-test bench test-speed FORCE
-.PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz test-faults test-faults-short terminal-test help-test test-slurm
+.PHONY: check-plugins-simd flavour-tests install-test bench test-speed FORCE terminal-test help-test test-slurm
+.PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz test-faults test-faults-short
 
 all: lab
 
@@ -200,6 +200,11 @@ check-exports: lab
 check-plugins: lab
 	$(Q)$(B)/lab check --only-failed $(PLUGINS)
 
+## make check-plugins-simd  the same on every set of instructions of this processor, in float and in double
+check-plugins-simd: lab
+	$(Q)$(MAKE) --no-print-directory FLAVOUR=double lab
+	$(Q)sh tests/check_simd.sh
+
 ## make test        every fast test, in float and in double (also: make check)
 check: test
 test: check-layers check-headers check-exports check-plugins unit cli-test fuzz-replay install-test flavour-tests help-test terminal-test test-faults-short
@@ -273,8 +278,8 @@ install-test: lab $(B)/lab.1
 dist:
 	$(Q)git archive --prefix=lab-$(VERSION)/ -o lab-$(VERSION).tar.gz HEAD && echo lab-$(VERSION).tar.gz
 
-## make slow-test   the tasks of the literature, 10000 examples for each task and length
-slow-test: build
+## make slow-test   the tasks of the literature, 10000 examples for each task and length; check-plugins-simd
+slow-test: build check-plugins-simd
 	$(Q)LAB_TEST_EXAMPLES=10000 $(B)/tests/unit/test_field_tasks
 
 ## make clean       remove what was built
