@@ -45,7 +45,7 @@ CREATE TEMP TABLE length AS SELECT 8 AS length UNION ALL VALUES (12), (16), (24)
 INSERT INTO eval SELECT i, split, length, CASE split WHEN 'test' THEN 1000 ELSE 500 END, 1000, i % 1000, 1000 * length, i % 1000 * length, 1.5, NULL, 1,
     'data' || length FROM n, length, (SELECT 'test' AS split UNION ALL SELECT 'valid');
 INSERT INTO eval_position SELECT n.i, 'test', 8, 1000, k.i - 1, 1000, n.i % 1000 FROM n, n k WHERE k.i BETWEEN 1 AND 8;
-INSERT INTO ceiling SELECT DISTINCT task_key, task, length, 0.3, 0.001, 1000 FROM (SELECT task_key, task FROM run GROUP BY task_key), length
+INSERT INTO ceiling SELECT DISTINCT task_key, task, length, 'order_blind', 0.3, 0.001, 1000 FROM (SELECT task_key, task FROM run GROUP BY task_key), length
     WHERE true ON CONFLICT DO NOTHING;
 COMMIT;
 SQL
