@@ -22,7 +22,8 @@ say          = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2))
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDARY:
-MAKEFLAGS   += --no-builtin-rules
+# On all cores, unless -j says otherwise.
+MAKEFLAGS   := $(MAKEFLAGS) --no-builtin-rules $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # ---- flags: ours, apart from the user's ----
 B           := build/$(FLAVOUR)
@@ -79,7 +80,7 @@ SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
 .PHONY: flavour-tests install-test bench test-speed FORCE
-.PHONY: slow-test test-faults test-faults-short
+.PHONY: slow-test test-faults test-faults-short terminal-test
 .PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz
 
 all: lab
@@ -91,11 +92,6 @@ help:
 ## make deps        install the packages that are missing (apt; root or sudo)
 deps:
 	$(Q)sh tests/deps.sh
-
-# Goals of one command line keep their order under -j: whatever is built needs the packages first.
-ifneq ($(filter deps,$(MAKECMDGOALS)),)
-$(B)/flags: | deps
-endif
 
 # A change of flags rebuilds everything: the stamp is rewritten only when it differs.
 STAMP := $(CC) $(CFLAGS) $(OUR_CFLAGS) $(LDFLAGS) $(OUR_LDFLAGS) $(LIBS)
@@ -117,6 +113,11 @@ $(B)/gen/build.h: FORCE
 	 cmp -s $@.new $@ 2>/dev/null && rm $@.new || mv $@.new $@
 
 GEN := $(B)/gen/sql.h $(B)/gen/css.h $(B)/gen/skeleton.h $(B)/gen/build.h
+
+# Goals of one command line keep their order under -j: whatever is built needs the packages first.
+ifneq ($(filter deps,$(MAKECMDGOALS)),)
+$(B)/flags $(GEN): | deps
+endif
 
 $(B)/core/nn/kern.%.o: core/nn/kern.c $(B)/flags
 	$(call say,CC,$@)
@@ -169,6 +170,11 @@ unit: build
 cli-test: lab $(BAD_PLUGINS) $(OLD_PLUGINS)
 	$(Q)sh tests/run_cli.sh $(wildcard tests/cli/*.test)
 
+# Live lines and the time left, on terminals of tmux.
+terminal-test: lab
+	$(Q)sh tests/terminal/run.sh
+	$(Q)sh tests/terminal/time_left.sh
+
 fuzz-replay: lab $(REPLAY_BIN)
 	$(Q)sh tests/fuzz/run.sh 0 $(REPLAY_BIN)
 
@@ -193,7 +199,7 @@ check-plugins: lab
 
 ## make test        every fast test, in float and in double (also: make check)
 check: test
-test: check-layers check-headers check-exports check-plugins unit cli-test fuzz-replay install-test flavour-tests test-faults-short
+test: check-layers check-headers check-exports check-plugins unit cli-test fuzz-replay install-test flavour-tests terminal-test test-faults-short
 flavour-tests: unit cli-test
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit check-plugins
 	$(Q)for isa in generic avx2; do [ $$isa = generic ] || grep -qw $$isa /proc/cpuinfo || continue; \

@@ -132,11 +132,13 @@ static int set_plugin_option(const struct build *b, const struct conf_entry *e, 
     return check_unused(b, e, p);
 }
 
-int config_check_section(const struct conf_entry *e, struct lab_err *err)
+int config_check_section(const struct conf_entry *e, const struct registry *registry, struct lab_err *err)
 {
     static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", "positions", "limits", "paper", NULL };
     enum plugin_kind kind;
-    if (plugin_section(e->section, &kind)) return 0;
+    struct lab_err why;
+    const char *name = plugin_section(e->section, &kind);
+    if (name) return registry_find(registry, kind, name, &why) ? 0 : conf_fail(e, err, "section [%s]: %s", e->section, why.msg);
     for (int i = 0; known[i]; i++) if (!strcmp(e->section, known[i])) return 0;
     const char *near = str_nearest(e->section, known);
     return conf_fail(e, err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, positions, limits, paper, encoder.NAME, task.NAME",
@@ -153,7 +155,7 @@ static int place(const struct build *b, const struct conf_entry *e)
     if (!strcmp(e->section, "eval")) return set(b, e, config_eval_table, &b->c->eval);
     if (!strcmp(e->section, "limits")) return set(b, e, config_limits_table, &b->c->limits);
     if (!strcmp(e->section, "positions")) return set(b, e, config_positions_table, &b->c->positions);
-    return strcmp(e->section, "run") ? config_check_section(e, b->err) : 0;      /* the rest is sweep's, or the answer's */
+    return strcmp(e->section, "run") ? config_check_section(e, b->registry, b->err) : 0;      /* the rest is sweep's, or the answer's */
 }
 
 /* ---- the run's encoder and task ---- */

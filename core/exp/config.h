@@ -71,8 +71,8 @@ extern const struct lab_option config_model_table[], config_train_table[], confi
  * Validates everything and calls both init functions.  On failure nothing is left to free. */
 int  config_build(struct run_config *, const struct conf_entry *entry, size_t n, const struct registry *, struct lab_err *err);
 void config_free(struct run_config *);
-/* May an experiment file have the section of this entry?  Names of encoders and tasks are not looked up. */
-int  config_check_section(const struct conf_entry *, struct lab_err *err);
+/* May an experiment file have the section of this entry, or of this heading? */
+int  config_check_section(const struct conf_entry *, const struct registry *, struct lab_err *err);
 
 /* Tokens on the tape for an example of this length. */
 int  config_tape(const struct run_config *, int length);

@@ -502,6 +502,42 @@ void attn_bwd(struct attn *a, real *dqkv, const real *dout, const real *out, con
     else fused_bwd(a, dqkv, dout, out, lse, qkv, batch, layer, step);
 }
 
+/* ---- looking on ---- */
+
+/* Value c of each head of key j: 1 where j = first + c, else 0; none is where first = T. */
+static void unit_values(const struct attn *a, real *qkv, const struct model_batch *b, int first)
+{
+    for (int n = 0; n < b->B * b->T; n++) {
+        real *v = qkv + (long)n * 3 * a->d + 2 * a->d;
+        for (int c = 0; c < a->d; c++) v[c] = n % b->T == first + c % a->dh;
+    }
+}
+
+static void take_weights(const struct attn *a, real *weights, const real *out, const struct model_batch *b, int first, int sign)
+{
+    int T = b->T;
+    for (int n = 0; n < b->B * T; n++)
+        for (int h = 0; h < a->H; h++) {
+            real *row = weights + (((long)(n / T) * a->H + h) * T + n % T) * T;
+            const real *o = out + (long)n * a->d + h * a->dh;
+            for (int c = 0; c < a->dh && first + c < T; c++) row[first + c] += sign * o[c];
+        }
+}
+
+void attn_weights(struct attn *a, real *weights, real *out, real *qkv, const struct model_batch *b, int layer)
+{
+    zero(weights, (size_t)b->B * a->H * b->T * b->T);
+    for (int first = 0; first < b->T; first += a->dh) {
+        unit_values(a, qkv, b, first);
+        attn_fwd(a, out, NULL, qkv, b, layer, 0, 0);
+        take_weights(a, weights, out, b, first, 1);
+    }
+    if (!a->encoder->value) return;
+    unit_values(a, qkv, b, b->T);            /* what the value hook adds by itself is in each of these outputs */
+    attn_fwd(a, out, NULL, qkv, b, layer, 0, 0);
+    for (int first = 0; first < b->T; first += a->dh) take_weights(a, weights, out, b, first, -1);
+}
+
 /* ---- one query at a time, after a forward of the whole ---- */
 
 /* Does the qk hook make of the old row alone what it made of it among all others?  Then it may be asked for the new row alone; what

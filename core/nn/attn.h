@@ -57,6 +57,11 @@ void attn_fwd(struct attn *, lab_real *out, lab_real *lse, const lab_real *qkv, 
 void attn_bwd(struct attn *, lab_real *dqkv, const lab_real *dout, const lab_real *out, const lab_real *lse, const lab_real *qkv,
               const struct model_batch *, int layer, uint32_t step);
 
+/* For who looks on, after attn_fwd without dropout: weights [B,H,T,T], what each query gives to each key.  They are read off the
+ * outputs for values that are unit vectors, so they are those of the path that trains, whichever it is.
+ * The values in qkv are lost; out [B,T,d] is scratch. */
+void attn_weights(struct attn *, lab_real *weights, lab_real *out, lab_real *qkv, const struct model_batch *, int layer);
+
 /* One query of one sequence at place t, over the keys up to it; out [d].  qkv [B,T,3d]: row t is new, `old` [3d] what stood there when
  * attn_fwd saw the batch; rows before t are as attn_fwd or attn_decode left them. */
 void attn_decode(struct attn *, lab_real *out, const lab_real *old, const lab_real *qkv, const struct model_batch *, int layer, int sequence, int t);

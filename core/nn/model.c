@@ -495,6 +495,10 @@ static void attention_fwd(struct model *m, struct space *s, const struct model_b
     linear_fwd(m->kern, s->qkv[l], x, &w->in, N);
     m->kern->add_bias(s->qkv[l], w->in_b.w, N, 3 * d);
     TIMED(TIMES_ATTENTION, attn_fwd(&s->attn, s->att[l], s->lse[l], s->qkv[l], b, l, train, m->state->step));
+    if (m->attention && !train) {            /* branch is free until the line below, the values are used up */
+        size_t square = (size_t)b->B * m->setup.options.heads * b->T * b->T;
+        attn_weights(&s->attn, m->attention + l * square, s->branch, s->qkv[l], b, l);
+    }
     linear_fwd(m->kern, s->branch, s->att[l], &w->out, N);
 }
 

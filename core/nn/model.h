@@ -74,6 +74,7 @@ struct model {
     size_t  frozen;
     lab_real *logits;                /* [B,T,V] of the last forward */
     lab_real *hidden;                /* [B,T,d] what the head reads, of the last forward */
+    lab_real *attention;             /* NULL, or where inference leaves the attention weights of all layers: [L,B,H,T,T] of the caller */
     const struct kern *kern;         /* for this CPU */
     struct model_state *state;
     struct arena arena;

@@ -58,6 +58,7 @@ CREATE TABLE attempt(                    -- one try at a run
   reason        TEXT,                    -- why it is not done, or what else is to be known
   started_us    INTEGER NOT NULL,
   beat_us       INTEGER NOT NULL,        -- when it was last heard of
+  left_s        REAL,                    -- while it runs: seconds from beat_us on that its supervisor expects to need for its whole sweep
   ended_us      INTEGER,
   active_ns     INTEGER,
   parent_uuid   TEXT,                    -- attempt whose checkpoint it went on from

@@ -16,8 +16,8 @@
 /* ---- the statements ---- */
 
 enum statement { PUT_SWEEP, PUT_RUN, ARM, PUT_CELL, PUT_ENV, RUN_STATUS, HAS_EVAL, STEP_MS, BEGIN_ATTEMPT, FIND_RUNNING, ATTEMPT_UUID,
-                 IS_SAVED, CONTINUE_ATTEMPT, BEAT, SAVED, END_ATTEMPT, END_LATE, SUPERSEDE, DONE_ATTEMPT, PUT_METRIC, DROP_EVAL, PUT_EVAL, PUT_EVAL_POSITION,
-                 PUT_EVAL_SLICE, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING, SELECTED, N_STATEMENT };
+                 IS_SAVED, CONTINUE_ATTEMPT, BEAT, SAVED, END_ATTEMPT, END_LATE, SUPERSEDE, DIFFERS, DONE_ATTEMPT, PUT_METRIC, DROP_EVAL, PUT_EVAL,
+                 PUT_EVAL_POSITION, PUT_EVAL_SLICE, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING, SELECTED, N_STATEMENT };
 _Static_assert((int)N_STATEMENT <= DB_STATEMENTS, "struct store has room for every statement");
 
 /* "DO UPDATE SET x = x" changes nothing, but lets RETURNING name the row that is there already. */
@@ -45,9 +45,11 @@ static const char *const sql[N_STATEMENT] = {
                       " VALUES(?1, ?2, ?3, 'running', ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, CAST(?12 AS INTEGER), CAST(?13 AS INTEGER)) RETURNING attempt_id",
     [FIND_RUNNING] = "SELECT attempt_id, pid, pid_start, lock_at, boot_id, host FROM attempt WHERE status = 'running' AND ?1 IN (0, run_id)",
     [ATTEMPT_UUID] = "SELECT attempt_uuid FROM attempt WHERE attempt_id = ?",
-    [IS_SAVED] = "SELECT 1 FROM attempt WHERE attempt_uuid = ? AND run_id = ? AND env_id = ? AND saved_step >= ?",
+    /* The kernel may differ: no number depends on it. */
+    [IS_SAVED] = "SELECT 1 FROM attempt a JOIN env e USING(env_id) JOIN env now ON now.env_id = ?3 WHERE a.attempt_uuid = ?1 AND a.run_id = ?2"
+                 " AND a.saved_step >= ?4 AND json_remove(e.json, '$.kernel') = json_remove(now.json, '$.kernel')",
     [CONTINUE_ATTEMPT] = "UPDATE attempt SET parent_uuid = ?, from_step = ? WHERE attempt_id = ?",
-    [BEAT] = "UPDATE attempt SET beat_us = max(beat_us, ?), last_step = ? WHERE attempt_id = ? AND status = 'running'",
+    [BEAT] = "UPDATE attempt SET beat_us = max(beat_us, ?), last_step = ?, left_s = ? WHERE attempt_id = ? AND status = 'running'",
     [SELECTED] = "UPDATE attempt SET selected_step = ?2 WHERE attempt_id = ?1",
     [SAVED] = "UPDATE attempt SET saved_step = ?2 WHERE attempt_id = ?1",
     [END_ATTEMPT] = "UPDATE attempt SET status = ?, reason = ?, ended_us = max(started_us, ?), active_ns = ?, last_step = max(coalesce(last_step, 0), ?), result_sha256 = ?,"
@@ -56,6 +58,9 @@ static const char *const sql[N_STATEMENT] = {
                  " ended_us = max(started_us, ?3), active_ns = ?4, last_step = ?5, result_sha256 = ?6, exit_code = ?7, term_signal = ?8"
                  " WHERE attempt_id = ?9 AND status = 'lost' RETURNING attempt_id",
     [SUPERSEDE] = "UPDATE attempt SET status = 'superseded', reason = 'trained anew' WHERE attempt_id = ? AND status = 'done' RETURNING attempt_id",
+    /* A kernel decides no bits; everything else may. */
+    [DIFFERS] = "SELECT group_concat(n.key, ', ') FROM attempt a JOIN env e USING(env_id), json_each(?2) n"
+                " WHERE a.attempt_id = ?1 AND n.key <> 'kernel' AND n.value IS NOT json_extract(e.json, '$.' || n.key)",
     [DONE_ATTEMPT] = "SELECT attempt_id FROM attempt WHERE status = 'done' AND run_id = ?",
     [PUT_METRIC] = "INSERT OR REPLACE INTO metric(attempt_id, name, step, value, special) VALUES(?, ?, ?, ?, ?)",
     [DROP_EVAL] = "DELETE FROM eval WHERE attempt_id = ? AND split = ? AND length = ? AND step = ? AND (n < ? OR seed <> ?)",
@@ -365,11 +370,13 @@ int store_attempt_continue(struct store *s, int64_t attempt_id, const char *pare
     return call_finish(&c, NULL, err);
 }
 
-int store_attempt_beat(struct store *s, int64_t attempt_id, int64_t last_step, struct lab_err *err)
+int store_attempt_beat(struct store *s, int64_t attempt_id, int64_t last_step, double left_s, struct lab_err *err)
 {
     struct call c = call_begin(s, BEAT);
     call_integer(&c, clock_utc_us());
     call_integer(&c, last_step);
+    if (left_s >= 0) call_real(&c, left_s);
+    else call_null(&c);
     call_integer(&c, attempt_id);
     return call_finish(&c, NULL, err);
 }
@@ -407,6 +414,16 @@ int store_supersede(struct store *s, int64_t attempt_id, struct lab_err *err)
     call_integer(&c, attempt_id);
     if (call_finish(&c, &superseded, err) != 0) return -1;
     return superseded ? 0 : lab_fail(err, "%s: attempt %" PRId64 " is not done, so nothing can supersede it", s->path, attempt_id);
+}
+
+int store_differs(struct store *s, int64_t attempt_id, const char *json, char fields[STORE_FIELDS], struct lab_err *err)
+{
+    struct call c = call_begin(s, DIFFERS);
+    call_integer(&c, attempt_id);
+    call_text(&c, json);
+    *fields = '\0';
+    while (call_row(&c)) snprintf(fields, STORE_FIELDS, "%s", call_get_text(&c, 0));
+    return call_finish(&c, NULL, err);
 }
 
 /* ---- records ---- */

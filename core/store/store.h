@@ -19,6 +19,10 @@ void store_close(struct store *);
 const char *store_path(const struct store *);
 const char *store_notice(const struct store *);      /* what opening it changed and a user should know: "" or one line */
 
+/* Narrows a reader to one experiment, that of the file with this hash, NULL: the one entered last.  From then on the tables
+ * sweep, sweep_cell and run and all views hold its runs alone.  *found 0: there is no such experiment, and nothing was narrowed. */
+int store_scope(struct store *, const char *ini_sha256, int *found, struct lab_err *err);
+
 /* A write transaction; the scheduler commits about every second or 1000 records. */
 int store_begin(struct store *, struct lab_err *err);
 int store_commit(struct store *, struct lab_err *err);
@@ -53,8 +57,8 @@ int store_attempt_uuid(struct store *, int64_t attempt_id, char uuid[STORE_UUID]
 int store_is_saved(struct store *, int64_t run_id, int64_t env_id, const char *uuid, int64_t step, int *yes, struct lab_err *err);
 /* The attempt goes on from another's checkpoint: its curve continues the other's up to that step. */
 int store_attempt_continue(struct store *, int64_t attempt_id, const char *parent_uuid, int64_t from_step, struct lab_err *err);
-/* A sign of life. */
-int store_attempt_beat(struct store *, int64_t attempt_id, int64_t last_step, struct lab_err *err);
+/* A sign of life.  left_s: seconds that the supervisor expects to need for its whole sweep, < 0: not known. */
+int store_attempt_beat(struct store *, int64_t attempt_id, int64_t last_step, double left_s, struct lab_err *err);
 /* Enters METRIC, EVAL, EVAL_POSITION (n_tok, n_tok_ok: at this position), EVAL_SLICE, UNTRAINED, ARTIFACT, CHECKPOINT and SELECTED
  * records.  What comes twice is replaced; an evaluation only by one of more sequences, or of the data of another seed.  Later evaluations of a done run go to its done attempt. */
 int store_put_record(struct store *, int64_t attempt_id, const struct record *, struct lab_err *err);
@@ -68,6 +72,9 @@ struct store_end {
 int store_attempt_end(struct store *, int64_t attempt_id, const struct store_end *, struct lab_err *err);
 /* Withdraws a done attempt, so that its run may be trained anew: what it measured stays, but no view shows it. */
 int store_supersede(struct store *, int64_t attempt_id, struct lab_err *err);
+/* In what the environment of an attempt differs from this one, as words: "commit, cpu"; "" if in nothing that could change bits. */
+enum { STORE_FIELDS = 160 };
+int store_differs(struct store *, int64_t attempt_id, const char *env_json, char fields[STORE_FIELDS], struct lab_err *err);
 
 /* Ceilings are cached by task_key, length and kind (order_blind, majority): *found 1 or 0. */
 int store_ceiling(struct store *, const char *task_key, int length, const char *kind, int *found, double *value, double *error, struct lab_err *err);

@@ -792,7 +792,7 @@ static void memory_is_limited(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && !strcmp(argv[1], "work")) return worker_main();
+    if (argc > 1 && !strcmp(argv[1], "worker")) return worker_main();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sweep_is_done_once), cmocka_unit_test(each_failure_costs_its_own_run),
         cmocka_unit_test(failed_runs_are_tried_again_on_demand), cmocka_unit_test(no_other_run_is_started_then), cmocka_unit_test(finishing_order_does_not_matter),
