@@ -278,7 +278,7 @@ install-test: lab $(B)/lab.1
 dist:
 	$(Q)git archive --prefix=lab-$(VERSION)/ -o lab-$(VERSION).tar.gz HEAD && echo lab-$(VERSION).tar.gz
 
-## make slow-test   the tasks of the literature, 10000 examples for each task and length; check-plugins-simd
+## make slow-test   the oracle of every task, 10000 examples at each length up to 64 and at 500; check-plugins-simd; about 7 minutes
 slow-test: build check-plugins-simd
 	$(Q)LAB_TEST_EXAMPLES=10000 $(B)/tests/unit/test_field_tasks
 
