@@ -22,7 +22,8 @@ say          = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2))
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDARY:
-MAKEFLAGS   += --no-builtin-rules
+# On all cores, unless -j says otherwise.
+MAKEFLAGS   := $(MAKEFLAGS) --no-builtin-rules $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # ---- flags: ours, apart from the user's ----
 B           := build/$(FLAVOUR)
@@ -93,11 +94,6 @@ help:
 deps:
 	$(Q)sh tests/deps.sh
 
-# Goals of one command line keep their order under -j: whatever is built needs the packages first.
-ifneq ($(filter deps,$(MAKECMDGOALS)),)
-$(B)/flags: | deps
-endif
-
 # A change of flags rebuilds everything: the stamp is rewritten only when it differs.
 STAMP := $(CC) $(CFLAGS) $(OUR_CFLAGS) $(LDFLAGS) $(OUR_LDFLAGS) $(LIBS)
 $(B)/flags: FORCE
@@ -118,6 +114,11 @@ $(B)/gen/build.h: FORCE
 	 cmp -s $@.new $@ 2>/dev/null && rm $@.new || mv $@.new $@
 
 GEN := $(B)/gen/sql.h $(B)/gen/css.h $(B)/gen/skeleton.h $(B)/gen/build.h
+
+# Goals of one command line keep their order under -j: whatever is built needs the packages first.
+ifneq ($(filter deps,$(MAKECMDGOALS)),)
+$(B)/flags $(GEN): | deps
+endif
 
 $(B)/core/nn/kern.%.o: core/nn/kern.c $(B)/flags
 	$(call say,CC,$@)

@@ -91,6 +91,20 @@ int sched_need(struct store *store, const struct run_config *config, enum sched_
     return 0;
 }
 
+/* Was what is done done by another build, plugin or kind of machine than would do it now?  In what they differ, or "". */
+static int staleness(struct sched *s, const struct run_config *config, const struct store_status *status, char fields[STORE_FIELDS],
+                     struct lab_err *err)
+{
+    struct str json = { 0 };
+    *fields = '\0';
+    if (status->state != STORE_DONE) return 0;
+    env_json(&json, config);
+    int rc = json.failed ? lab_fail(err, "out of memory for the provenance of a run")
+                         : store_differs(s->store, status->attempt_id, json.text, fields, err);
+    str_free(&json);
+    return rc;
+}
+
 /* ---- the plan ---- */
 
 static int enter_run(struct sched *s, int64_t sweep_id, size_t i, struct lab_err *err)
@@ -124,17 +138,24 @@ static void put_back(struct sched *s, size_t run) { s->queue[(s->head + s->n_que
 /* The queue; what it needs is for the time left alone: each run is looked up again when its turn comes. */
 static int plan_runs(struct sched *s, struct lab_err *err)
 {
+    char fields[STORE_FIELDS], example[STORE_FIELDS] = "";
+    int stale = 0;
     for (size_t i = 0; i < s->sweep->n; i++) {
         const struct run_config *c = &s->sweep->run[i].config;
         struct store_status status;
         struct option_list lengths;
         enum sched_need need;
-        if (store_run_status(s->store, c->key, &status, err) != 0 || sched_need(s->store, c, &need, &lengths, err) != 0) return -1;
         if (s->options->only && !s->options->only[i]) continue;
-        s->trains[i] = need == SCHED_TRAIN && (status.state != STORE_FAILED || s->options->only);
+        if (store_run_status(s->store, c->key, &status, err) != 0 || sched_need(s->store, c, &need, &lengths, err) != 0 ||
+            staleness(s, c, &status, fields, err) != 0) return -1;
+        if (*fields && !stale++) memcpy(example, fields, sizeof example);
+        s->trains[i] = (need == SCHED_TRAIN && (status.state != STORE_FAILED || s->options->only)) || (*fields && s->options->rerun_stale);
         put_back(s, i);
     }
     s->report->total = (int)s->n_queued;
+    if (stale && !s->options->rerun_stale)
+        progress_note(&s->progress, "%d of %d runs were done by another build, plugin or machine (%s differs); `--rerun-stale` trains them again",
+                      stale, s->report->total, example);
     return 0;
 }
 
@@ -279,7 +300,7 @@ static int is_left_alone(struct sched *s, size_t run, const struct store_status 
 static int claim(struct sched *s, struct desk *d, enum sched_need *need, struct option_list *lengths, struct lab_err *err)
 {
     struct store_status status;
-    char name[160];
+    char name[160], fields[STORE_FIELDS] = "";
     *need = SCHED_NOTHING;
     describe(s, d->run, name, sizeof name);
     if (store_run_status(s->store, d->config->key, &status, err) != 0) return -1;
@@ -287,10 +308,12 @@ static int claim(struct sched *s, struct desk *d, enum sched_need *need, struct 
     if (sched_need(s->store, d->config, need, lengths, err) != 0) return -1;
     d->attempt_id = status.attempt_id;               /* where later evaluations go */
     if (status.state == STORE_DONE) remove_checkpoints(s, d->config->key);       /* a kill may have come between */
+    if (s->options->rerun_stale && staleness(s, d->config, &status, fields, err) != 0) return -1;
+    if (*fields) *need = SCHED_TRAIN, *lengths = d->config->eval.lengths;
     if (*need == SCHED_NOTHING) s->report->already++;
     if (*need != SCHED_TRAIN) return 0;
     if (status.state == STORE_DONE) {
-        progress_note(&s->progress, "%s lacks an evaluation and its weights are gone: it is trained again", name);
+        if (!*fields) progress_note(&s->progress, "%s lacks an evaluation and its weights are gone: it is trained again", name);
         if (store_supersede(s->store, status.attempt_id, err) != 0) return -1;
     }
     return begin_attempt(s, d, name, err);

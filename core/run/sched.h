@@ -14,6 +14,7 @@
 enum { SCHED_MAX_JOBS = 256 };
 struct sched_options {
     int jobs;                        /* workers at once, at most SCHED_MAX_JOBS; 0 = the cores that this process may use */
+    int rerun_stale;                 /* train again what is done, but by another build, plugin or kind of machine */
     int quiet;                       /* no progress; failures are still named */
     const unsigned char *only;       /* of each run of the sweep: is it to be run, even if it failed before?  NULL: all that did not */
     const char *program;             /* the worker is `program work`; NULL = this program */

@@ -16,7 +16,7 @@
 /* ---- the statements ---- */
 
 enum statement { PUT_SWEEP, PUT_RUN, ARM, PUT_CELL, PUT_ENV, RUN_STATUS, HAS_EVAL, STEP_MS, BEGIN_ATTEMPT, FIND_RUNNING, ATTEMPT_UUID,
-                 IS_SAVED, CONTINUE_ATTEMPT, BEAT, SAVED, END_ATTEMPT, END_LATE, SUPERSEDE, DONE_ATTEMPT, PUT_METRIC, PUT_EVAL, PUT_EVAL_POSITION,
+                 IS_SAVED, CONTINUE_ATTEMPT, BEAT, SAVED, END_ATTEMPT, END_LATE, SUPERSEDE, DIFFERS, DONE_ATTEMPT, PUT_METRIC, PUT_EVAL, PUT_EVAL_POSITION,
                  PUT_EVAL_SLICE, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING, N_STATEMENT };
 _Static_assert((int)N_STATEMENT <= DB_STATEMENTS, "struct store has room for every statement");
 
@@ -53,6 +53,9 @@ static const char *const sql[N_STATEMENT] = {
                  " ended_us = max(started_us, ?3), active_ns = ?4, last_step = ?5, result_sha256 = ?6, exit_code = ?7, term_signal = ?8"
                  " WHERE attempt_id = ?9 AND status = 'lost' RETURNING attempt_id",
     [SUPERSEDE] = "UPDATE attempt SET status = 'superseded', reason = 'trained anew' WHERE attempt_id = ? AND status = 'done' RETURNING attempt_id",
+    /* A kernel decides no bits; everything else may. */
+    [DIFFERS] = "SELECT group_concat(n.key, ', ') FROM attempt a JOIN env e USING(env_id), json_each(?2) n"
+                " WHERE a.attempt_id = ?1 AND n.key <> 'kernel' AND n.value IS NOT json_extract(e.json, '$.' || n.key)",
     [DONE_ATTEMPT] = "SELECT attempt_id FROM attempt WHERE status = 'done' AND run_id = ?",
     [PUT_METRIC] = "INSERT OR REPLACE INTO metric(attempt_id, name, step, value, special) VALUES(?, ?, ?, ?, ?)",
     [PUT_EVAL] = "INSERT INTO eval(attempt_id, split, length, step, n, n_exact, n_tok, n_tok_ok, loss, loss_special, data_sha256)"
@@ -405,6 +408,16 @@ int store_supersede(struct store *s, int64_t attempt_id, struct lab_err *err)
     call_integer(&c, attempt_id);
     if (call_finish(&c, &superseded, err) != 0) return -1;
     return superseded ? 0 : lab_fail(err, "%s: attempt %" PRId64 " is not done, so nothing can supersede it", s->path, attempt_id);
+}
+
+int store_differs(struct store *s, int64_t attempt_id, const char *json, char fields[STORE_FIELDS], struct lab_err *err)
+{
+    struct call c = call_begin(s, DIFFERS);
+    call_integer(&c, attempt_id);
+    call_text(&c, json);
+    *fields = '\0';
+    while (call_row(&c)) snprintf(fields, STORE_FIELDS, "%s", call_get_text(&c, 0));
+    return call_finish(&c, NULL, err);
 }
 
 /* ---- records ---- */

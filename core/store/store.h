@@ -67,6 +67,9 @@ struct store_end {
 int store_attempt_end(struct store *, int64_t attempt_id, const struct store_end *, struct lab_err *err);
 /* Withdraws a done attempt, so that its run may be trained anew: what it measured stays, but no view shows it. */
 int store_supersede(struct store *, int64_t attempt_id, struct lab_err *err);
+/* In what the environment of an attempt differs from this one, as words: "commit, cpu"; "" if in nothing that could change bits. */
+enum { STORE_FIELDS = 160 };
+int store_differs(struct store *, int64_t attempt_id, const char *env_json, char fields[STORE_FIELDS], struct lab_err *err);
 
 /* Ceilings are cached by task_key and length: *found 1 or 0. */
 int store_ceiling(struct store *, const char *task_key, int length, int *found, double *value, double *error, struct lab_err *err);
