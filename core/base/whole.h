@@ -1,17 +1,23 @@
-/* whole -- a file that is there as a whole or not at all: a temporary one beside it, fsync, rename, fsync of the folder.
+/* whole -- a file that is there whole or not at all: written under a temporary name, synced, renamed, its folder synced.
  *
- * Two writers of one file wait for each other.  What fails on the way is remembered, so that a caller checks once, at the end.
+ * The temporary name is of one's own (".tmp-NAME.XXXXXX" in the same folder), so that writers on any number of machines
+ * never share a file: the last rename wins.  A killed writer leaves it behind; readers pass over names with a dot in front.
  */
 #ifndef LAB_BASE_WHOLE_H
 #define LAB_BASE_WHOLE_H
-#include "base/hash.h"
+#include <stdio.h>
+#include "abi/lab_plugin.h"
 
 enum { WHOLE_PATH = 4096 };
-struct whole { const char *path; char temporary[WHOLE_PATH + 8]; int fd, failed; int64_t bytes; struct hash hash; };   /* hash: of what was put */
+struct whole { FILE *file; char path[WHOLE_PATH], temporary[WHOLE_PATH]; };
 
-/* The path is kept, not copied.  On failure there is nothing to end. */
-int  whole_begin(struct whole *, const char *path, struct lab_err *err);
-void whole_put(struct whole *, const void *bytes, size_t n);
-/* On failure the file is as it was before. */
-int  whole_end(struct whole *, struct lab_err *err);
+/* On failure nothing is open. */
+int whole_open(struct whole *, const char *path, struct lab_err *err);
+/* The file takes its place, or is removed with -1 if anything was not written. */
+int whole_close(struct whole *, struct lab_err *err);
+void whole_abandon(struct whole *);
+int whole_copy(const char *from, const char *to, struct lab_err *err);
+
+/* Makes a folder and those above it; one that is there already is fine. */
+int whole_folder(const char *path, struct lab_err *err);
 #endif

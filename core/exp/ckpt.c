@@ -6,14 +6,82 @@
  */
 #include "exp/ckpt.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/str.h"
-#include "base/whole.h"
 
-static void put_reals(struct whole *w, const lab_real *x, size_t n) { if (x) whole_put(w, x, n * sizeof *x); }
+/* ---- a file, whole or not at all ---- */
+
+struct whole { const char *path; char temporary[CKPT_PATH + 8]; int fd, failed; int64_t bytes; struct hash hash; };
+
+/* A killed writer leaves its temporary file to the next one.  If that one still writes, we wait for it, and
+ * find that the file which we locked has been renamed meanwhile. */
+static int open_alone(const char *path)
+{
+    for (;;) {
+        struct stat ours, there;
+        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        if (fd < 0) return -1;
+        errno = 0;
+        if (flock(fd, LOCK_EX) == 0 && fstat(fd, &ours) == 0 && stat(path, &there) == 0 && ours.st_ino == there.st_ino &&
+            ftruncate(fd, 0) == 0) return fd;
+        int why = errno;
+        close(fd);
+        if (why && why != ENOENT && why != EINTR) return errno = why, -1;
+    }
+}
+
+static int whole_begin(struct whole *w, const char *path, struct lab_err *err)
+{
+    *w = (struct whole){ .path = path, .fd = -1 };
+    if (strlen(path) >= CKPT_PATH) return lab_fail(err, "%s: path is too long", path);
+    sprintf(w->temporary, "%s.tmp", path);
+    w->fd = open_alone(w->temporary);
+    if (w->fd < 0) return lab_fail(err, "%s: cannot be created: %s", w->temporary, strerror(errno));
+    hash_init(&w->hash);
+    return 0;
+}
+
+static void whole_put(struct whole *w, const void *bytes, size_t n)
+{
+    const char *p = bytes;
+    hash_add(&w->hash, bytes, n);
+    w->bytes += (int64_t)n;
+    while (n > 0 && !w->failed) {
+        ssize_t k = write(w->fd, p, n);
+        if (k < 0 && errno == EINTR) continue;
+        if (k <= 0) w->failed = k < 0 ? errno : EIO;
+        else p += k, n -= (size_t)k;
+    }
+}
+
+static void whole_put_reals(struct whole *w, const lab_real *x, size_t n) { if (x) whole_put(w, x, n * sizeof *x); }
+
+/* After a rename the folder's entry itself must reach the disk. */
+static int sync_folder(const char *path)
+{
+    char copy[CKPT_PATH];
+    snprintf(copy, sizeof copy, "%s", path);
+    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return -1;
+    int rc = fsync(fd);
+    close(fd);
+    return rc;
+}
+
+static int whole_end(struct whole *w, struct lab_err *err)
+{
+    if (!w->failed && (fsync(w->fd) != 0 || rename(w->temporary, w->path) != 0 || sync_folder(w->path) != 0)) w->failed = errno;
+    if (w->failed) unlink(w->temporary);
+    close(w->fd);
+    return w->failed ? lab_fail(err, "%s: cannot be written: %s", w->path, strerror(w->failed)) : 0;
+}
 
 /* ---- final weights ---- */
 
@@ -49,7 +117,7 @@ int ckpt_write(const char *path, const struct model *m, const char *config, char
     int rc = head.failed ? lab_fail(err, "out of memory for the header of %s", path) : whole_begin(&w, path, err);
     if (rc == 0) {
         whole_put(&w, head.text, head.len);
-        for (int i = 0; i < m->n_param; i++) put_reals(&w, m->param[i].value, m->param[i].size);
+        for (int i = 0; i < m->n_param; i++) whole_put_reals(&w, m->param[i].value, m->param[i].size);
         hash_end(&w.hash, sha256);
         *bytes = w.bytes;
         rc = whole_end(&w, err);
@@ -131,9 +199,9 @@ int ckpt_save(const char *path, const struct model *m, const char *key, const st
     whole_put(&w, text, sizeof text);
     for (int i = 0; i < m->n_param; i++) {
         const struct model_param *p = &m->param[i];
-        put_reals(&w, p->value, p->size);
-        put_reals(&w, p->m, p->size);
-        put_reals(&w, p->v, p->size);
+        whole_put_reals(&w, p->value, p->size);
+        whole_put_reals(&w, p->m, p->size);
+        whole_put_reals(&w, p->v, p->size);
     }
     hash_end(&w.hash, sum);
     whole_put(&w, sum, SUM_BYTES);

@@ -29,7 +29,7 @@ struct record {
     enum record_type type;
     char    name[64];                /* METRIC name · UNTRAINED parameter · ARTIFACT kind */
     char    split[16];               /* EVAL*: valid, test, free */
-    char    text[512];               /* FAILED reason · STOPPED why there is no checkpoint · ARTIFACT path */
+    char    text[512];               /* FAILED reason · STOPPED why there is no checkpoint · DONE why no weights were kept · ARTIFACT path */
     char    sha256[HASH_HEX];        /* START key · EVAL data · ARTIFACT content · DONE result */
     int64_t step, steps;             /* steps: PROGRESS total */
     int64_t length, position;        /* EVAL_SLICE: position = the slice · UNTRAINED: length = rows of the parameter, position = first row */

@@ -165,7 +165,7 @@ static enum train_status compute_ceilings(const struct job *job, const struct ru
     enum train_status status = TRAIN_DONE;
     for (int i = 0; i < job->lengths.n; i++) {
         struct ceiling ceiling;
-        if (stop) return TRAIN_STOPPED;
+        if (stop) return *err->msg = '\0', TRAIN_STOPPED;
         if (ceiling_compute(config->task, config->task_self, &config->task_info, job->lengths.v[i], &ceiling, err) != 0) {
             status = TRAIN_FAILED;                               /* the other lengths may do */
             continue;
@@ -235,7 +235,7 @@ int work_main(int in_fd, int out_fd)
     if (read_job(&text, in_fd, &err) == 0 && parse_job(&job, &text, &err) == 0) status = load_and_do(&job, &sink, &err);
 
     struct record end = { .type = status == TRAIN_STOPPED ? RECORD_STOPPED : RECORD_FAILED };
-    if (status == TRAIN_FAILED) memcpy(end.text, err.msg, sizeof end.text);
+    memcpy(end.text, err.msg, sizeof end.text);
     if (status != TRAIN_DONE) emit(&out, &end);
     flush(&out);
     str_free(&text);

@@ -22,6 +22,16 @@ const char *store_notice(const struct store *);      /* what opening it changed 
 /* A write transaction; the scheduler commits about every second or 1000 records. */
 int store_begin(struct store *, struct lab_err *err);
 int store_commit(struct store *, struct lab_err *err);
+void store_rollback(struct store *);                 /* if one is open */
+
+/* ---- a database that fails ---- */
+void store_patience(struct store *, int ms);         /* how long to wait for another program's lock (60 s unless said otherwise) */
+int  store_was_busy(const struct store *);           /* was what failed last such a lock?  It may be gone soon. */
+/* Was the file deleted or replaced since it was opened to write?  Then every transaction is refused; what it held can be saved,
+ * in its old place or, if that is taken, beside it: path. */
+int  store_moved(const struct store *);
+enum { STORE_PATH = 4096 };
+int  store_rescue(struct store *, char path[STORE_PATH], struct lab_err *err);
 
 /* ---- the plan ---- */
 int store_put_sweep(struct store *, const char *ini_sha256, const char *name, const char *question, const char *path,
