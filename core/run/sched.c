@@ -254,7 +254,7 @@ static void keep(struct sched *s, struct desk *d)
 
 static void drop_kept(struct desk *d)
 {
-    if (*d->kept) unlink(d->kept);
+    if (*d->kept) spill_remove(d->kept);
     d->kept[0] = '\0';
 }
 

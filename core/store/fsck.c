@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "store/db.h"
 #include "store/files.h"
+#include "store/spill.h"
 
 enum { SHOWN = 10 };                 /* findings of one check; the others are counted */
 static const char recover[] = "restore a backup, or save what can be read: sqlite3 DATABASE .recover | sqlite3 NEW.db";
@@ -263,12 +264,24 @@ static void check_files(struct fsck *f)
     files_release(&files);
 }
 
+/* ---- results that waited while the database could not be written: opened to repair, it has entered what it could ---- */
+
+static void check_waiting(struct fsck *f)
+{
+    struct spill_count count;
+    if (spill_enter(f->store, 0, &count, f->err) != 0) f->failed = 1;
+    else if (count.waiting)
+        tell(f, FSCK_NOTE, "the next `lab run` enters what is of this database, and so does `lab fsck --repair`; delete what cannot be entered",
+             "%d result%s wait%s outside the database: %s", count.waiting, count.waiting == 1 ? "" : "s", count.waiting == 1 ? "s" : "", count.why);
+}
+
 static const struct { const char *name, *sound; void (*run)(struct fsck *); } check[] = {
     { "pages", "every page and index is sound", check_pages },
     { "references", "every row finds what it refers to", check_references },
     { "definitions", "tables, indexes and views are those of this lab", check_definitions },
     { "attempts", "whoever says so is running, what is done was evaluated", check_attempts },
     { "weights", "every file is what was written", check_weights },
+    { "waiting", "no result waits outside the database", check_waiting },
     { "files", "every file beside the database is of a run", check_files } };
 
 int fsck_run(struct store *store, int repair, const struct fsck_listener *listener, struct lab_err *err)

@@ -87,6 +87,15 @@ int spill_write(struct store *s, const struct spill *spill, char path[SPILL_PATH
     return rc;
 }
 
+void spill_remove(const char *path)
+{
+    char folder[SPILL_PATH];
+    const char *slash = strrchr(path, '/');
+    unlink(path);
+    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) : 0, path);
+    rmdir(folder);                                   /* if it is empty now */
+}
+
 /* ---- reading ---- */
 
 struct content { char database[DB_UUID], attempt[DB_UUID]; unsigned char *bytes; size_t n; };
@@ -226,7 +235,7 @@ static int take_file(struct store *s, const char *path, int to_enter, struct spi
         if (rc == 0) rc = take_content(s, path, &c, to_enter, count, err);
         if (rc >= 0 && to_enter && !sqlite3_get_autocommit(s->db) && store_commit(s, err) != 0) rc = -1;
         if (rc < 0) store_rollback(s);
-        if (rc > 0) count->entered++, unlink(path);  /* a kill may come between: then it is found done */
+        if (rc > 0) count->entered++, spill_remove(path);    /* a kill may come between: then it is found done */
     }
     free(c.bytes);
     return rc < 0 ? -1 : 0;
@@ -242,7 +251,7 @@ static int is_ours(const char *name)
 static int take_folder(struct store *s, const char *folder, int to_enter, struct spill_count *count, struct lab_err *err)
 {
     struct str path = { 0 };
-    int rc = 0, before = count->entered;
+    int rc = 0;
     DIR *dir = opendir(folder);                      /* mostly there is none */
     for (struct dirent *e; dir && rc == 0 && (e = readdir(dir)); ) {
         if (!is_ours(e->d_name)) continue;
@@ -251,7 +260,6 @@ static int take_folder(struct store *s, const char *folder, int to_enter, struct
         rc = path.failed ? lab_fail(err, "%s: out of memory for what waits in %s", s->path, folder) : take_file(s, path.text, to_enter, count, err);
     }
     if (dir) closedir(dir);
-    if (count->entered > before) rmdir(folder);      /* if it is empty now */
     str_free(&path);
     return rc;
 }

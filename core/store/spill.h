@@ -17,6 +17,7 @@ struct spill {
 };
 /* Replaces an earlier one of the same attempt.  path: where it lies. */
 int  spill_write(struct store *, const struct spill *, char path[SPILL_PATH], struct lab_err *err);
+void spill_remove(const char *path);
 
 /* waiting: those that stay, because they are damaged or of an attempt that is unknown here; why: of one of them, and its path. */
 struct spill_count { int entered, waiting; char why[512]; };
