@@ -81,7 +81,7 @@ SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
 .PHONY: flavour-tests install-test bench test-speed FORCE
-.PHONY: slow-test test-faults test-faults-short
+.PHONY: slow-test test-faults test-faults-short terminal-test
 .PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz
 
 all: lab
@@ -174,6 +174,11 @@ unit: build
 cli-test: lab $(BAD_PLUGINS) $(OLD_PLUGINS)
 	$(Q)sh tests/run_cli.sh $(wildcard tests/cli/*.test)
 
+# Live lines and the time left, on terminals of tmux.
+terminal-test: lab
+	$(Q)sh tests/terminal/run.sh
+	$(Q)sh tests/terminal/time_left.sh
+
 fuzz-replay: lab $(REPLAY_BIN)
 	$(Q)sh tests/fuzz/run.sh 0 $(REPLAY_BIN)
 
@@ -198,7 +203,7 @@ check-plugins: lab
 
 ## make test        every fast test, in float and in double (also: make check)
 check: test
-test: check-layers check-headers check-exports check-plugins unit cli-test fuzz-replay install-test flavour-tests test-faults-short
+test: check-layers check-headers check-exports check-plugins unit cli-test fuzz-replay install-test flavour-tests terminal-test test-faults-short
 flavour-tests: unit cli-test
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit check-plugins
 	$(Q)for isa in generic avx2; do [ $$isa = generic ] || grep -qw $$isa /proc/cpuinfo || continue; \

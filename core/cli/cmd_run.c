@@ -17,7 +17,7 @@ struct choice {                      /* of the command line */
     int dry_run, rerun_stale, quiet;
 };
 
-static int exit_code(const struct sched_report *report)
+int run_exit_code(const struct sched_report *report)
 {
     if (report->interrupted) return report->signals > 1 ? EXIT_SECOND_INTERRUPT : EXIT_INTERRUPTED;
     return report->failed ? EXIT_SOME_FAILED : EXIT_DONE;
@@ -36,9 +36,9 @@ int run_sweep(const struct cmd *cmd, struct store *store, const struct sweep *sw
     struct sched_report report;
     struct lab_err err;
     if (sched_run(store, sweep, options, &report, &err) != 0) return cli_fail(cmd, EXIT_DATABASE, &err);
-    if (report.signals > 1) return exit_code(&report);           /* in a hurry: no answer */
+    if (report.signals > 1) return run_exit_code(&report);           /* in a hurry: no answer */
     if (results_print(store, sweep->conf->sha256, stdout, &err) != 0) return cli_fail(cmd, EXIT_DATABASE, &err);
-    return exit_code(&report);
+    return run_exit_code(&report);
 }
 
 static int open_and_run(const struct cmd *cmd, const struct sweep *sweep, const struct choice *choice)

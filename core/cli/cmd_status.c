@@ -74,7 +74,7 @@ static int show_screen(const struct status *s)
     struct str text = { 0 }, screen = { 0 };
     int rows, columns;
     window_size(&rows, &columns);
-    status_print(s, &text);
+    status_live(s, columns, live_is_utf8(), &text);
     draw_screen(&screen, str_text(&text), rows, columns);
     screen.failed |= text.failed;
     int rc = write_out(&screen);

@@ -152,6 +152,7 @@ static int settle(int out_fd)
     sigaction(SIGINT, &on_stop, NULL);
     sigaction(SIGHUP, &on_stop, NULL);
     sigaction(SIGUSR1, &on_stop, NULL);
+    sigaction(SIGUSR2, &on_stop, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
     setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });            /* a crashing plugin must not fill the disk */
     prctl(PR_SET_PDEATHSIG, SIGKILL);

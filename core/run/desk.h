@@ -5,6 +5,8 @@
  */
 #ifndef LAB_RUN_DESK_H
 #define LAB_RUN_DESK_H
+#include "base/live.h"
+#include "exp/cost.h"
 #include "exp/work.h"
 #include "run/worker.h"
 #include "store/spill.h"
@@ -27,12 +29,18 @@ struct desk {
     char kept[SPILL_PATH];           /* where what it told waits for a database that cannot be written, "" = nowhere */
     char reason[512], result[HASH_HEX];
     char note[512];                  /* on checkpoints that were damaged or could not be saved; for the attempt's reason */
-    int64_t active_ns, begun_ns, step, beat_step;    /* beat_step: the step that the database knows */
+    int64_t active_ns, begun_ns, step, beat_step;    /* beat_step: the step that the database knows, -1: none */
     int64_t deadline_ns; int timed_out;              /* by limits.time, 0 = none */
+    struct cost cost; double all, tested;            /* what it costs from here to its end; of that, final evaluations that are in */
+    struct live_worker live;                         /* for the eyes */
 };
 
 /* Ready for another job. */
 void desk_clear(struct desk *, enum work_kind, size_t run, const struct run_config *);
+/* Once it is known where it starts and which lengths it is to evaluate at the end. */
+void desk_expect(struct desk *, const struct option_list *lengths);
+/* Of what it costs, the part that is spent. */
+double desk_spent(const struct desk *);
 /* Takes what the worker has sent and printed; one that sends nonsense has failed, and is killed. */
 void desk_read(struct desk *);
 /* Adds to note. */

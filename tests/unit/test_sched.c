@@ -499,6 +499,31 @@ static void only_missing_lengths_are_evaluated(void **state)
     world_end(&w);
 }
 
+/* What the file asks for against what the database has: other data, and what the model reaches alone. */
+static void other_evaluations_are_evaluated(void **state)
+{
+    (void)state;
+    struct lab_task continued = { .size = sizeof continued, .name = "reverse", .flags = LAB_TASK_CAUSAL };
+    WORLD(w, "done");
+    run_sched(&w, (struct sched_options){ .jobs = 1 });
+    touch_weights(&w, 0);
+    const struct run_config done = w.run[0].config;
+    static const struct { int seed, free, causal; enum sched_need need; } change[] = {
+        { 0, 0, 0, SCHED_NOTHING }, { 7, 0, 0, SCHED_EVALUATE }, { 0, 50, 0, SCHED_NOTHING }, { 0, 50, 1, SCHED_EVALUATE }, { 0, 0, 1, SCHED_NOTHING } };
+    for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+        struct run_config c = done;
+        struct option_list lengths;
+        enum sched_need need;
+        struct lab_err err = { "" };
+        c.eval.seed = change[i].seed, c.eval.free_sequences = change[i].free, c.model.causal = change[i].causal;
+        if (c.model.causal) c.task = &continued;
+        assert_int_equal(sched_need(w.store, &c, &need, &lengths, &err), 0);
+        if (need != change[i].need) fail_msg("change %zu needs %d, expected %d", i, (int)need, (int)change[i].need);
+        assert_int_equal(lengths.n, need == SCHED_EVALUATE ? 2 : 0);
+    }
+    world_end(&w);
+}
+
 static void without_weights_a_run_is_trained_again(void **state)
 {
     (void)state;
@@ -760,14 +785,14 @@ static void memory_is_limited(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && !strcmp(argv[1], "work")) return worker_main();
+    if (argc > 1 && !strcmp(argv[1], "worker")) return worker_main();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sweep_is_done_once), cmocka_unit_test(each_failure_costs_its_own_run),
         cmocka_unit_test(failed_runs_are_tried_again_on_demand), cmocka_unit_test(no_other_run_is_started_then), cmocka_unit_test(finishing_order_does_not_matter),
         cmocka_unit_test(workers_inherit_nothing), cmocka_unit_test(a_talkative_worker_does_not_fill_the_disk),
         cmocka_unit_test(logs_are_of_the_last_attempt), cmocka_unit_test(many_records_all_arrive),
         cmocka_unit_test(a_process_left_behind_is_ended), cmocka_unit_test(a_worker_that_cannot_be_executed_fails),
-        cmocka_unit_test(only_missing_lengths_are_evaluated), cmocka_unit_test(without_weights_a_run_is_trained_again),
+        cmocka_unit_test(only_missing_lengths_are_evaluated), cmocka_unit_test(other_evaluations_are_evaluated), cmocka_unit_test(without_weights_a_run_is_trained_again),
         cmocka_unit_test(ceilings_are_computed_once), cmocka_unit_test(a_signal_stops_cleanly),
         cmocka_unit_test(a_second_signal_stops_at_once), cmocka_unit_test(a_killed_supervisor_blocks_nothing),
         cmocka_unit_test(two_share_a_sweep),

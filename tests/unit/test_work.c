@@ -196,7 +196,7 @@ static void another_run_than_the_job_names_is_refused(void **state)
 static void each_stop_signal_finishes_the_step(void **state)
 {
     (void)state;
-    static const int signal[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1 };
+    static const int signal[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2 };
     struct real r;
     real_init(&r, 100000000);
     for (int i = 0; i < 4; i++) {
