@@ -47,6 +47,10 @@ size_t record_encode(const struct record *, unsigned char *out);
 /* Decodes the first frame of n bytes: bytes used, 0 = incomplete, -1 = not a frame (err says why). */
 long   record_decode(struct record *, const unsigned char *in, size_t n, struct lab_err *err);
 
+/* Adds a record to the hash of a result: the sum, modulo 2^256, of the SHA-256 of each.  "" is 0.  It knows no order, so that it
+ * can be kept in a checkpoint as it stands, and made again from the rows of a database in whatever order they come. */
+void record_sum(char sum[HASH_HEX], const struct record *);
+
 /* Where records go while a run computes; -1 ends the run. */
 struct record_sink { int (*emit)(void *ctx, const struct record *); void *ctx; };
 static inline int record_emit(const struct record_sink *s, const struct record *r) { return s->emit(s->ctx, r); }

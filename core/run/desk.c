@@ -12,7 +12,7 @@
 /* What stays is the worker's buffer and the room for records. */
 void desk_clear(struct desk *d, enum work_kind kind, size_t run, const struct run_config *config)
 {
-    d->kind = kind, d->run = run, d->config = config, d->attempt_id = 0, d->n = 0;
+    d->kind = kind, d->run = run, d->config = config, d->attempt_id = 0, d->n = 0, d->told = 0;
     d->started = d->done = d->stopped = d->failed = d->saved = d->timed_out = d->ended = d->no_weights = 0;
     d->reason[0] = d->result[0] = d->note[0] = d->attempt[0] = d->kept[0] = '\0';
     d->resume = -1, d->from_step = 0;

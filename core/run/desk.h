@@ -22,6 +22,7 @@ struct desk {
     char attempt[STORE_UUID];
     int resume; int64_t from_step;   /* the checkpoint to go on from; -1 = none */
     struct record *record; size_t n, cap;            /* not in the database yet */
+    int64_t told;                    /* records that are */
     int started, done, stopped, failed;              /* which of these records arrived; failed: reason is set */
     int saved;                       /* a checkpoint is among the records: 1, or 2 when they were kept in a file since */
     int no_weights;                  /* it is done, but its weights could not be kept: note says why */

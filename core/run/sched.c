@@ -291,7 +291,7 @@ static void keep(struct sched *s, struct desk *d)
     if (d->kind == WORK_CEILING || (d->kind == WORK_EVALUATE && (!d->ended || d->verdict != DESK_DONE))) return;
     struct store_end end = end_of(d, desk_status[d->ended ? d->verdict : DESK_INTERRUPTED], reason);
     if (!d->ended) end.reason = "lab ended while the database could not be written";
-    struct spill spill = { d->attempt, d->record, d->n, d->kind == WORK_TRAIN ? &end : NULL };
+    struct spill spill = { d->attempt, d->told, d->record, d->n, d->kind == WORK_TRAIN ? &end : NULL };
     if (spill_write(s->store, &spill, d->kept, &why) == 0) return;
     d->kept[0] = '\0';
     progress_note(&s->progress, "%s", why.msg);
@@ -572,14 +572,15 @@ static int enter_all(struct sched *s, struct lab_err *err)
     for (int i = 0; i < s->n_desk; i++) {
         struct desk *d = &s->desk[i];
         if (is_due(d) && enter_records(s, d, err) != 0) return -1;
-        if (is_silent(d) && store_attempt_beat(s->store, d->attempt_id, d->step, time_left(s), err) != 0) return -1;
+        if (d->kind == WORK_TRAIN && (is_due(d) || is_silent(d)) &&
+            store_attempt_beat(s->store, d->attempt_id, d->step, d->told + (int64_t)d->n, time_left(s), err) != 0) return -1;
     }
     return store_commit(s->store, err);
 }
 
 static void is_entered(struct desk *d)
 {
-    if (is_due(d)) d->n = 0, d->saved = 0, drop_kept(d);
+    if (is_due(d)) d->told += (int64_t)d->n, d->n = 0, d->saved = 0, drop_kept(d);
     d->beat_step = d->step;
 }
 
@@ -639,8 +640,10 @@ static void tell_late(struct sched *s, const struct desk *d)
 /* 1: too late, it had been taken for lost. */
 static int enter_end(struct sched *s, struct desk *d, struct lab_err *err)
 {
-    int entered = d->kind != WORK_EVALUATE || d->verdict == DESK_DONE, late = 0;
-    if (store_begin(s->store, err) != 0 || (entered && enter_records(s, d, err) != 0)) return -1;
+    int late = 0;
+    if (store_begin(s->store, err) != 0) return -1;
+    if (d->kind != WORK_EVALUATE && enter_records(s, d, err) != 0) return -1;
+    if (d->kind == WORK_EVALUATE && d->verdict == DESK_DONE && store_put_evaluation(s->store, d->attempt_id, d->record, d->n, err) != 0) return -1;
     if (d->kind == WORK_TRAIN) late = end_attempt(s, d, desk_status[d->verdict], err);
     return late < 0 || store_commit(s->store, err) != 0 ? -1 : late;
 }

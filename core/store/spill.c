@@ -65,7 +65,7 @@ static int write_to(const struct store *s, const char *path, const struct spill 
     struct whole w;
     struct record end = last_record(spill->end);
     if (whole_open(&w, path, err) != 0) return -1;
-    int n = fprintf(w.file, "lab spill 1\ndatabase %s\nattempt %s\n", s->uuid, spill->attempt);
+    int n = fprintf(w.file, "lab spill 1\ndatabase %s\nattempt %s\ntold %" PRId64 "\n", s->uuid, spill->attempt, spill->told);
     for (; n < HEAD; n++) fputc('\n', w.file);
     for (size_t i = 0; i < spill->n; i++) put(&w, &spill->record[i]);
     put(&w, &end);
@@ -98,7 +98,7 @@ void spill_remove(const char *path)
 
 /* ---- reading ---- */
 
-struct content { char database[DB_UUID], attempt[DB_UUID]; unsigned char *bytes; size_t n; };
+struct content { char database[DB_UUID], attempt[DB_UUID]; int64_t told; unsigned char *bytes; size_t n; };
 
 static int read_all(struct content *c, int fd, struct lab_err *err)
 {
@@ -115,7 +115,7 @@ static int read_all(struct content *c, int fd, struct lab_err *err)
 
 static int read_head(struct content *c, struct lab_err *err)
 {
-    if (c->n < HEAD || sscanf((char *)c->bytes, "lab spill 1 database %36s attempt %36s", c->database, c->attempt) != 2)
+    if (c->n < HEAD || sscanf((char *)c->bytes, "lab spill 1 database %36s attempt %36s told %" SCNd64, c->database, c->attempt, &c->told) != 3)
         return lab_fail(err, "is not a lab's, or is cut short");
     return 0;
 }
@@ -151,20 +151,20 @@ static int content_check(const struct content *c, struct record *end, struct lab
 
 /* ---- entering ---- */
 
-struct owner { int64_t attempt_id; int running, lost; struct db_process process; };
+struct owner { int64_t attempt_id, told; int running, lost; struct db_process process; };
 
 /* 1 it is there, 0 it is not, -1. */
 static int find_owner(struct store *s, const char *attempt, struct owner *o, struct lab_err *err)
 {
     sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(s->db, "SELECT attempt_id, status = 'running', status = 'lost', pid, pid_start, lock_at, boot_id FROM attempt WHERE attempt_uuid = ?",
+    int rc = sqlite3_prepare_v2(s->db, "SELECT attempt_id, told, status = 'running', status = 'lost', pid, pid_start, lock_at, boot_id FROM attempt WHERE attempt_uuid = ?",
                                 -1, &st, NULL);
     if (rc == SQLITE_OK) rc = sqlite3_bind_text(st, 1, attempt, -1, SQLITE_STATIC);
     if (rc == SQLITE_OK) rc = sqlite3_step(st);
     if (rc == SQLITE_ROW) {
-        const char *boot = (const char *)sqlite3_column_text(st, 6);
-        *o = (struct owner){ sqlite3_column_int64(st, 0), sqlite3_column_int(st, 1), sqlite3_column_int(st, 2),
-                             { sqlite3_column_int64(st, 3), sqlite3_column_int64(st, 4), sqlite3_column_int64(st, 5), "" } };
+        const char *boot = (const char *)sqlite3_column_text(st, 7);
+        *o = (struct owner){ sqlite3_column_int64(st, 0), sqlite3_column_int64(st, 1), sqlite3_column_int(st, 2), sqlite3_column_int(st, 3),
+                             { sqlite3_column_int64(st, 4), sqlite3_column_int64(st, 5), sqlite3_column_int64(st, 6), "" } };
         snprintf(o->process.boot_id, sizeof o->process.boot_id, "%s", boot ? boot : "");
     }
     if (rc != SQLITE_ROW && rc != SQLITE_DONE) db_fail(s, err);
@@ -182,22 +182,36 @@ static int revive(struct store *s, struct owner *o, struct lab_err *err)
     return 0;
 }
 
-static int enter_records(struct store *s, const struct content *c, int64_t attempt_id, struct lab_err *err)
+struct records { struct record *item; size_t n, cap; };
+
+/* All but the last. */
+static int list_records(struct records *list, const struct content *c, struct lab_err *err)
 {
     struct record r = { .type = RECORD_START };
-    for (size_t at = HEAD; next_record(c, &at, &r, err) > 0; )
-        if (r.type != RECORD_DONE && store_put_record(s, attempt_id, &r, err) != 0) return -1;
+    for (size_t at = HEAD; next_record(c, &at, &r, err) > 0 && r.type != RECORD_DONE; ) {
+        if (mem_grow(&list->item, &list->cap, list->n + 1, sizeof *list->item, err) != 0) return -1;
+        list->item[list->n++] = r;
+    }
     return 0;
+}
+
+static int enter_attempt(struct store *s, const struct records *list, struct owner *o, const struct record *last, struct lab_err *err)
+{
+    struct store_end end = { last->name, *last->text ? last->text : NULL, *last->sha256 ? last->sha256 : NULL, last->active_ns, last->step,
+                             (int)last->n, (int)last->n_exact };
+    if (!o->running && !o->lost) return 0;           /* entered before its file could be removed */
+    if (revive(s, o, err) != 0) return -1;
+    for (size_t i = 0; i < list->n; i++) if (store_put_record(s, o->attempt_id, &list->item[i], err) != 0) return -1;
+    return store_attempt_end(s, o->attempt_id, &end, err) < 0 ? -1 : 0;
 }
 
 static int enter(struct store *s, const struct content *c, struct owner *o, const struct record *last, struct lab_err *err)
 {
-    struct store_end end = { last->name, *last->text ? last->text : NULL, *last->sha256 ? last->sha256 : NULL, last->active_ns, last->step,
-                             (int)last->n, (int)last->n_exact };
-    if (!*last->name) return enter_records(s, c, o->attempt_id, err);
-    if (!o->running && !o->lost) return 0;           /* entered before its file could be removed */
-    if (revive(s, o, err) != 0 || enter_records(s, c, o->attempt_id, err) != 0) return -1;
-    return store_attempt_end(s, o->attempt_id, &end, err) < 0 ? -1 : 0;
+    struct records list = { NULL, 0, 0 };
+    int rc = list_records(&list, c, err);
+    if (rc == 0) rc = *last->name ? enter_attempt(s, &list, o, last, err) : store_put_evaluation(s, o->attempt_id, list.item, list.n, err);
+    free(list.item);
+    return rc;
 }
 
 static void note_waiting(struct spill_count *count, const char *path, const char *why)
@@ -215,7 +229,8 @@ static int take_content(struct store *s, const char *path, const struct content 
     if (content_check(c, &last, &why) != 0) return note_waiting(count, path, why.msg), 0;
     int found = find_owner(s, c->attempt, &owner, err);
     if (found < 0) return -1;
-    if (!found) return note_waiting(count, path, "is of an attempt that this database does not know: is it an older copy?"), 0;
+    if (!found || (*last.name && owner.told < c->told))
+        return note_waiting(count, path, "goes on from what this database does not have: is it an older copy?"), 0;
     if (owner.running && db_is_alive(s, &owner.process)) return 0;
     if (!to_enter) return note_waiting(count, path, "waits to be entered"), 0;
     if (enter(s, c, &owner, &last, err) == 0) return 1;

@@ -12,6 +12,7 @@
 enum { SPILL_PATH = 4096 };
 struct spill {
     const char *attempt;             /* its UUID */
+    int64_t told;                    /* records of it that the database has; it enters the others only after these */
     const struct record *record; size_t n;
     const struct store_end *end;     /* NULL: an evaluation, which joins a done attempt and ends nothing */
 };
@@ -19,7 +20,7 @@ struct spill {
 int  spill_write(struct store *, const struct spill *, char path[SPILL_PATH], struct lab_err *err);
 void spill_remove(const char *path);
 
-/* waiting: those that stay, because they are damaged or of an attempt that is unknown here; why: of one of them, and its path. */
+/* waiting: those that stay, because they are damaged, or this is an older copy of the database; why: of one of them, and its path. */
 struct spill_count { int entered, waiting; char why[512]; };
 /* With enter 0 only counts; those of writers that live are not counted. */
 int  spill_enter(struct store *, int enter, struct spill_count *, struct lab_err *err);
