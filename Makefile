@@ -81,8 +81,7 @@ SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
 .PHONY: flavour-tests install-test bench test-speed FORCE
-.PHONY: slow-test test-faults test-faults-short terminal-test
-.PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz
+.PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz test-faults test-faults-short terminal-test test-slurm
 
 all: lab
 
@@ -216,6 +215,10 @@ test-faults-short: lab | flavour-tests
 ## make test-faults kill, interrupt, fill the disk, load bad plugins, 200 kills over sweeps; within ten minutes
 test-faults: lab $(BAD_PLUGINS) $(INJECT)
 	$(Q)bash tests/faults/run.sh kill interrupt resume plugin disk inject 'campaign 200'
+
+## make test-slurm  sweeps on a Slurm of two virtual nodes, which is installed (root) and started for it; about three minutes
+test-slurm: lab $(BAD_PLUGINS)
+	$(Q)bash tests/slurm/run.sh array cancel 'cancel cgroup' requeue node fail silent
 
 ## make bench       time a training step of three models against its matrix products
 bench: lab
