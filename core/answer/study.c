@@ -274,7 +274,16 @@ int study_ceiling(const struct study *s, int panel, int64_t length, double *valu
     for (size_t i = 0; i < s->n_arm; i++) bidirectional |= s->arm[i].panel == panel && !s->run[s->arm[i].run].causal;
     if (!bidirectional) return 0;
     const char *task_key = study_text(s, s->panel[panel].run, STUDY_TASK_KEY);
-    if (store_ceiling(s->store, task_key, (int)length, &found, value, &error, s->err) != 0) return -1;
+    if (store_ceiling(s->store, task_key, (int)length, "order_blind", &found, value, &error, s->err) != 0) return -1;
+    if (!found) *value = NAN;
+    return 0;
+}
+
+int study_majority(const struct study *s, int panel, int64_t length, double *value)
+{
+    int found;
+    double error;
+    if (store_ceiling(s->store, study_text(s, s->panel[panel].run, STUDY_TASK_KEY), (int)length, "majority", &found, value, &error, s->err) != 0) return -1;
     if (!found) *value = NAN;
     return 0;
 }

@@ -67,6 +67,8 @@ int  study_labels_differ(const struct study *, int panel);
 void study_arm_name(const struct study *, int arm, struct str *out);     /* replaces what is in out */
 /* Order-blind ceiling; NaN: not known, or no bound on these models. */
 int  study_ceiling(const struct study *, int panel, int64_t length, double *value);
+/* What the most frequent target of each place gets right; NaN: not known. */
+int  study_majority(const struct study *, int panel, int64_t length, double *value);
 
 int  study_is_failure(const struct study_run *);
 void study_write_failures(const struct study *, struct str *out);        /* what did not succeed, and why; "" if nothing */
