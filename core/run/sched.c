@@ -243,6 +243,7 @@ static int plan_ceilings(struct sched *s, struct lab_err *err)
         const struct run_config *c = &s->sweep->run[r].config;
         struct ceiling_job *job = ceiling_job(s, r, err);
         if (!job) return -1;
+        if (share_of(s, job->run) == SCHED_OTHERS) continue;     /* of several machines the one that has the first run of a task computes its ceilings */
         for (int i = 0; i < c->eval.lengths.n; i++) {
             int lacks, length = c->eval.lengths.v[i];
             if (contains(&job->lengths, length) || job->lengths.n == OPTION_LIST_MAX) continue;
@@ -250,8 +251,6 @@ static int plan_ceilings(struct sched *s, struct lab_err *err)
             if (lacks) job->lengths.v[job->lengths.n++] = length;
         }
     }
-    /* Of several machines the one that has the first run of a task computes its ceilings. */
-    for (size_t i = 0; i < s->n_ceiling; i++) if (share_of(s, s->ceiling[i].run) == SCHED_OTHERS) s->ceiling[i].lengths.n = 0;
     return 0;
 }
 
