@@ -49,7 +49,7 @@ struct sched {
     struct signals signals;
     int stopping;                    /* the signal that the user sent, 0 = none */
     int64_t committed_ns;
-    int unpublished;                 /* something was committed that options->publish does not know of yet */
+    enum { NOTHING, SAVED, ENDED } unpublished;      /* what was committed that options->publish does not know of yet */
     struct str checkpoints; struct shelf shelf;      /* where; text of shelf */
     struct progress progress;
     struct live_worker *live;        /* of the workers that train, for the eyes */
@@ -243,6 +243,7 @@ static int plan_ceilings(struct sched *s, struct lab_err *err)
         const struct run_config *c = &s->sweep->run[r].config;
         struct ceiling_job *job = ceiling_job(s, r, err);
         if (!job) return -1;
+        if (share_of(s, job->run) == SCHED_OTHERS) continue;     /* of several machines the one that has the first run of a task computes its ceilings */
         for (int i = 0; i < c->eval.lengths.n; i++) {
             int lacks, length = c->eval.lengths.v[i];
             if (contains(&job->lengths, length) || job->lengths.n == OPTION_LIST_MAX) continue;
@@ -250,8 +251,6 @@ static int plan_ceilings(struct sched *s, struct lab_err *err)
             if (lacks) job->lengths.v[job->lengths.n++] = length;
         }
     }
-    /* Of several machines the one that has the first run of a task computes its ceilings. */
-    for (size_t i = 0; i < s->n_ceiling; i++) if (share_of(s, s->ceiling[i].run) == SCHED_OTHERS) s->ceiling[i].lengths.n = 0;
     return 0;
 }
 
@@ -536,7 +535,7 @@ static int commit_if_time(struct sched *s, struct lab_err *err)
     }
     if (!(due + silent) || (!saved && due < COMMIT_RECORDS && clock_ns() - s->committed_ns < SECOND_NS)) return 0;
     s->committed_ns = clock_ns();
-    s->unpublished |= saved > 0;
+    if (saved && !s->unpublished) s->unpublished = SAVED;
     if (store_begin(s->store, err) != 0) return -1;
     for (int i = 0; i < s->n_desk; i++) {
         struct desk *d = &s->desk[i];
@@ -579,7 +578,7 @@ static int end_desk(struct sched *s, struct desk *d, struct lab_err *err)
     if (d->kind == WORK_TRAIN) late = end_attempt(s, d, desk_status[verdict], WIFEXITED(status) ? WEXITSTATUS(status) : -1,
                                                   WIFSIGNALED(status) ? WTERMSIG(status) : 0, err);
     if (late < 0 || store_commit(s->store, err) != 0) return -1;
-    s->unpublished = 1;
+    s->unpublished = ENDED;
     if (late) tell_late(s, d);
     else tell(s, d, verdict);
     if (d->kind == WORK_TRAIN) s->steps += (double)(d->step - d->from_step);
@@ -697,7 +696,7 @@ static int look_around(struct sched *s, struct lab_err *err)
         if (worker_reap(&d->worker) && end_desk(s, d, err) != 0) return -1;
     }
     if (commit_if_time(s, err) != 0) return -1;
-    if (s->unpublished && s->options->publish) s->unpublished = s->options->publish(s->options->publish_ctx);
+    if (s->unpublished && s->options->publish && !s->options->publish(s->options->publish_ctx, s->unpublished == ENDED)) s->unpublished = NOTHING;
     return 0;
 }
 
