@@ -447,7 +447,8 @@ static const struct cmd part[] = {
       "lab slurm script experiments/extrapolate.ini --tasks 8 --time 2:00:00 -- --mem-per-cpu=1G", script, 0 },
     { "slurm submit", "FILE.ini", "the same, and submit it, with a job behind it that merges the results; options for sbatch stand behind --",
       "lab slurm submit experiments/extrapolate.ini --tasks 8 --time 2:00:00 --partition short", submit, 0 },
-    { "slurm status", "PLAN|FILE.ini", "show what Slurm says of the tasks beside what they have published", "lab slurm status experiments/extrapolate.ini --watch", cmd_slurm_status, 0 },
+    { "slurm status", "PLAN|FILE.ini", "show what Slurm says of the tasks beside what they have published",
+      "lab slurm status experiments/extrapolate.ini --watch", cmd_slurm_status, 0 },
     { "slurm cancel", "PLAN|FILE.ini", "cancel the tasks that are queued or running", "lab slurm cancel experiments/extrapolate.ini", cancel, 0 },
     { "slurm resume", "PLAN|FILE.ini", "submit again what is missing and in nobody's hands", "lab slurm resume experiments/extrapolate.ini", resume, 0 } };
 enum { N_PART = sizeof part / sizeof *part, PREFIX = sizeof "slurm " - 1 };
@@ -470,6 +471,7 @@ int cmd_slurm(const struct cmd *cmd, int argc, char **argv)
     }
     const char *near = argc > 1 ? str_nearest(argv[1], names) : NULL;
     if (argc < 2) lab_fail(&err, "expected script, submit, status, cancel or resume; see `lab slurm --help`");
-    else lab_fail(&err, "unknown part '%.40s'%s%s%s; see `lab slurm --help`", argv[1], near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
+    else lab_fail(&err, "unknown part '%.40s'%s%s%s; see `lab slurm --help`", argv[1], near ? ": did you mean '" : "", near ? near : "",
+                  near ? "'?" : "");
     return cli_fail(cmd, EXIT_USAGE, &err);
 }

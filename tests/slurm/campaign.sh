@@ -23,7 +23,7 @@ strike() {
     case $kind in
     cancel)  scancel "$element" ;;
     requeue) scancel --signal=USR1 "$element" ;;
-    kill)    pid=$(pgrep -f "^$ROOT.*/lab work $PWD/plan" | shuf -n 1); [ -n "$pid" ] && kill -9 "$pid" || return ;;
+    kill)    pid=$(pgrep -f "^$BUILD/lab work $PWD/plan" | shuf -n 1); [ -n "$pid" ] && kill -9 "$pid" || return ;;
     node)    [ -z "$lost" ] || return
              lost=$(squeue -h -j "$element" -o %N); [ -n "$lost" ] || return
              lose_node "$lost" ;;
