@@ -225,9 +225,9 @@ test-faults-short: lab | flavour-tests
 test-faults: lab $(BAD_PLUGINS) $(INJECT)
 	$(Q)bash tests/faults/run.sh kill interrupt resume plugin disk inject 'campaign 200'
 
-## make test-slurm  sweeps on a Slurm of two virtual nodes, which is installed (root) and started for it; about three minutes
+## make test-slurm  sweeps on a Slurm of two virtual nodes, which is installed (root) and started for it; about four minutes
 test-slurm: lab $(BAD_PLUGINS)
-	$(Q)bash tests/slurm/run.sh array cancel 'cancel cgroup' requeue node fail silent
+	$(Q)bash tests/slurm/run.sh array cancel 'cancel cgroup' requeue 'preempt CANCEL' node fail silent
 
 ## make bench       time a training step of three models against its matrix products
 bench: lab
