@@ -122,14 +122,17 @@ static void add_number(struct table *t, double x, const char *format)
     table_number(t, isnan(x) ? NULL : text);
 }
 
+/* Longer than wide: telephones and paper are narrow. */
 static void grid_data(const struct chart *c, struct table *t)
 {
-    table_init(t, c->columns + 1);
-    table_add(t, c->y_name ? c->y_name : "");
-    for (int i = 0; i < c->columns; i++) table_add(t, c->column[i]);
-    for (int r = 0; r < c->rows; r++) {
-        table_add(t, c->row[r]);
-        for (int i = 0; i < c->columns; i++) add_number(t, c->value[r * c->columns + i], "%.3f");
+    int turned = c->columns > c->rows, rows = turned ? c->columns : c->rows, columns = turned ? c->rows : c->columns;
+    const char *side = turned ? c->x_name : c->y_name;
+    table_init(t, columns + 1);
+    table_add(t, side ? side : "");
+    for (int i = 0; i < columns; i++) table_add(t, turned ? c->row[i] : c->column[i]);
+    for (int r = 0; r < rows; r++) {
+        table_add(t, turned ? c->column[r] : c->row[r]);
+        for (int i = 0; i < columns; i++) add_number(t, c->value[turned ? i * c->columns + r : r * c->columns + i], "%.3f");
     }
 }
 
