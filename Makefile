@@ -23,7 +23,8 @@ say          = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2))
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDARY:
-MAKEFLAGS   += --no-builtin-rules
+# On all cores, unless -j says otherwise.
+MAKEFLAGS   := $(MAKEFLAGS) --no-builtin-rules $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # ---- flags: ours, apart from the user's ----
 B           := build/$(FLAVOUR)
@@ -79,9 +80,8 @@ CSS_SRC     := $(wildcard core/answer/*.css)
 SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
-.PHONY: flavour-tests install-test bench test-speed FORCE
-.PHONY: slow-test test-faults test-faults-short terminal-test help-test test-browser
-.PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz
+.PHONY: check-plugins-simd flavour-tests install-test bench test-speed FORCE terminal-test help-test test-browser test-slurm
+.PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz test-faults test-faults-short
 
 all: lab
 
@@ -92,11 +92,6 @@ help:
 ## make deps        install the packages that are missing (apt; root or sudo)
 deps:
 	$(Q)sh tests/deps.sh
-
-# Goals of one command line keep their order under -j: whatever is built needs the packages first.
-ifneq ($(filter deps,$(MAKECMDGOALS)),)
-$(B)/flags: | deps
-endif
 
 # A change of flags rebuilds everything: the stamp is rewritten only when it differs.
 STAMP := $(CC) $(CFLAGS) $(OUR_CFLAGS) $(LDFLAGS) $(OUR_LDFLAGS) $(LIBS)
@@ -118,6 +113,11 @@ $(B)/gen/build.h: FORCE
 	 cmp -s $@.new $@ 2>/dev/null && rm $@.new || mv $@.new $@
 
 GEN := $(B)/gen/sql.h $(B)/gen/css.h $(B)/gen/skeleton.h $(B)/gen/build.h
+
+# Goals of one command line keep their order under -j: whatever is built needs the packages first.
+ifneq ($(filter deps,$(MAKECMDGOALS)),)
+$(B)/flags $(GEN): | deps
+endif
 
 $(B)/core/nn/kern.%.o: core/nn/kern.c $(B)/flags
 	$(call say,CC,$@)
@@ -200,6 +200,11 @@ check-exports: lab
 check-plugins: lab
 	$(Q)$(B)/lab check --only-failed $(PLUGINS)
 
+## make check-plugins-simd  the same on every set of instructions of this processor, in float and in double
+check-plugins-simd: lab
+	$(Q)$(MAKE) --no-print-directory FLAVOUR=double lab
+	$(Q)sh tests/check_simd.sh
+
 ## make test        every fast test, in float and in double (also: make check)
 check: test
 test: check-layers check-headers check-exports check-plugins unit cli-test fuzz-replay install-test flavour-tests help-test terminal-test test-faults-short
@@ -219,6 +224,10 @@ test-browser: lab $(BAD_PLUGINS)
 ## make test-faults kill, interrupt, fill the disk, load bad plugins, 200 kills over sweeps; within ten minutes
 test-faults: lab $(BAD_PLUGINS)
 	$(Q)bash tests/faults/run.sh kill interrupt resume plugin disk 'campaign 200'
+
+## make test-slurm  sweeps on a Slurm of two virtual nodes, which is installed (root) and started for it; about three minutes
+test-slurm: lab $(BAD_PLUGINS)
+	$(Q)bash tests/slurm/run.sh array cancel 'cancel cgroup' requeue node fail silent
 
 ## make bench       time a training step of three models against its matrix products
 bench: lab
@@ -273,8 +282,8 @@ install-test: lab $(B)/lab.1
 dist:
 	$(Q)git archive --prefix=lab-$(VERSION)/ -o lab-$(VERSION).tar.gz HEAD && echo lab-$(VERSION).tar.gz
 
-## make slow-test   the tasks of the literature, 10000 examples for each task and length
-slow-test: build
+## make slow-test   the oracle of every task, 10000 examples at each length up to 64 and at 500; check-plugins-simd; about 7 minutes
+slow-test: build check-plugins-simd
 	$(Q)LAB_TEST_EXAMPLES=10000 $(B)/tests/unit/test_field_tasks
 
 ## make clean       remove what was built

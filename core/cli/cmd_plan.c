@@ -8,6 +8,7 @@
 #include "cli/cmd.h"
 #include "cli/plan.h"
 #include "exp/cost.h"
+#include "exp/frozen.h"
 #include "run/sched.h"
 
 enum { FULL_LIST = 40 };             /* longer plans are grouped by encoder, task and label */
@@ -230,12 +231,23 @@ int plan_show(const struct cmd *cmd, const struct sweep *s, const char *db, int 
     return code == EXIT_DONE ? code : cli_fail(cmd, code, &err);
 }
 
+/* For other machines; says how to go on. */
+static int freeze(const struct cmd *cmd, const struct sweep *sweep, const char *folder, const struct cli_many *plugin)
+{
+    struct lab_err err;
+    if (frozen_write(folder, sweep, plugin->value, plugin->n, 1, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
+    printf("%s: %zu runs are frozen; on N machines that see this folder: lab work %s --task 0/N, 1/N, ...; then lab merge results/lab.db %s\n", folder,
+           sweep->n, folder, folder);
+    return EXIT_DONE;
+}
+
 int cmd_plan(const struct cmd *cmd, int argc, char **argv)
 {
-    const char *db = CLI_DEFAULT_DB;
+    const char *db = CLI_DEFAULT_DB, *folder = NULL;
     struct cli_many set = { 0 }, plugin = { 0 };
     int json = 0, code = EXIT_USAGE;
-    struct cli_option options[] = { CLI_DB(&db), CLI_JSON(&json), CLI_SET(&set), CLI_PLUGIN(&plugin), CLI_END };
+    struct cli_option options[] = { CLI_DB(&db), CLI_JSON(&json), CLI_SET(&set), CLI_PLUGIN(&plugin),
+        { "--freeze", 0, CLI_TEXT, "FOLDER", "keep the plan in a folder, for `lab work` on other machines", &folder }, CLI_END };
     struct lab_err err;
     struct conf conf;
     struct registry registry;
@@ -246,7 +258,7 @@ int cmd_plan(const struct cmd *cmd, int argc, char **argv)
     if (cli_conf(&conf, argv[1], &set, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
     if (cli_registry(&registry, &plugin, &err) != 0) goto no_registry;
     if (sweep_build(&sweep, &conf, &registry, &err) != 0) goto no_sweep;
-    code = plan_show(cmd, &sweep, db, json);
+    code = folder ? freeze(cmd, &sweep, folder, &plugin) : plan_show(cmd, &sweep, db, json);
     sweep_free(&sweep);
     registry_free(&registry);
     conf_free(&conf);

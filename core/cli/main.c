@@ -19,6 +19,7 @@ static const struct cmd command[] = {
     { "query", "SQL|@NAME", "ask the database, read-only", "lab query @compare_encoders", cmd_query, 0 },
     { "list", "", "list encoders and tasks, and where they come from", "lab list", cmd_list, 0 },
     { "info", "NAME", "describe an encoder or a task and its options", "lab info rope", cmd_info, 0 },
+    { "inspect", "ENCODER|RUN|--equivariance", "see what an encoder does, and what a trained run attends to", "lab inspect sinusoidal", cmd_inspect, 0 },
     { "sample", "TASK", "print examples, the very ones that training sees", "lab sample reverse --length 8 -n 5 --seed 0", cmd_sample, 0 },
     { "fsck", "", "look whether the database is sound, and mend what can be mended", "lab fsck --repair", cmd_fsck, 0 },
     { "gc", "", "remove files beside the database that no run needs any more", "lab gc --dry-run", cmd_gc, 0 },
@@ -26,7 +27,10 @@ static const struct cmd command[] = {
     { "bench", "[FILE.ini]", "time a training step against its matrix products", "lab bench experiments/extrapolate.ini", cmd_bench, 0 },
     { "new", "encoder|task NAME", "write a plugin to start from: it builds, passes the check and trains", "lab new encoder nearby", cmd_new, 0 },
     { "check", "FILE.so|NAME ...", "judge plugins: does each keep the promises of the plugin header?", "lab check plugins/encoders/rope.so", cmd_check, 0 },
-    { "work", "", "a worker: one job on standard input", "", cmd_work, 1 },
+    { "slurm", "script|submit|status|cancel|resume ...", "run an experiment on a cluster, as a job array of Slurm", "lab slurm submit experiments/extrapolate.ini --tasks 8 --time 2:00:00", cmd_slurm, 0 },
+    { "work", "PLAN", "do one machine's share of a frozen plan", "lab work plans/extrapolate --task 0/4", cmd_work, 0 },
+    { "merge", "OUT SHARD ...", "take over results from other databases, or from the shards of a plan", "lab merge results/lab.db plans/extrapolate", cmd_merge, 0 },
+    { "worker", "", "a worker: one job on standard input", "", cmd_worker, 1 },
 };
 enum { N_COMMAND = sizeof command / sizeof *command };
 

@@ -1,6 +1,7 @@
 /* eval -- how well a model does at one length: exact counts, by sequence, by token, by position, by slice.
  *
- * Teacher-forced, where every token before is the right one; or free-running (split "free", on the data of the test):
+ * In training on data of its own, in two splits: valid, at lengths up to the longest trained, and longer, past it; at the end
+ * on the test data.  Teacher-forced, where every token before is the right one; or free-running (split "free", on the data of the test):
  * from the prompt on, the model reads what it wrote itself, its likeliest token each time.
  */
 #ifndef LAB_EXP_EVAL_H

@@ -26,6 +26,17 @@ static const struct lab_host host = { .size = sizeof host, .log = host_log, .gem
 static int min(int a, int b) { return a < b ? a : b; }
 static int general(const struct attn *a) { return a->encoder->logits || a->encoder->value; }
 
+size_t attn_kept(const struct attn *a, int batch, int tokens, int longest)
+{
+    size_t most = 0;
+    for (int T = 1; T <= longest && !general(a); T++) {
+        size_t B = (size_t)min(batch, tokens / T > 0 ? tokens / T : 1), n = B * (size_t)a->H * (size_t)T;
+        if (T <= TILE) n *= (size_t)kern_attn_ld(T);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
 static size_t bias_sets(const struct attn *a) { return a->encoder->flags & LAB_E_LAYER_INVARIANT ? 1 : (size_t)a->layers; }
 static size_t tile_elements(const struct attn *a) { return (size_t)a->H * TILE * TILE; }
 
@@ -72,6 +83,12 @@ void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int l
             grow(&save[hook], a->encoder->save_size, a, &h, hook);
             grow(&scratch, a->encoder->scratch_size, a, &h, hook);
         }
+        for (int hook = LAB_H_EMBED; hook <= LAB_H_VALUE && a->decodes; hook++) {    /* one query at a time */
+            struct lab_call h = c;
+            h.B = h.Tq = 1;
+            grow(&save[hook], a->encoder->save_size, a, &h, hook);
+            grow(&scratch, a->encoder->scratch_size, a, &h, hook);
+        }
         size_t n = (size_t)chunk * T * a->d, s = (size_t)chunk * a->H * TILE, q = (size_t)chunk * a->H * T * T;
         if (n > copy) copy = n;
         if (T > TILE && s > state) state = s;
@@ -92,6 +109,14 @@ void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int l
     if (a->encoder->qk || general(a)) {
         real **dense[] = { &a->q, &a->k, &a->q_out, &a->k_out, &a->dq, &a->dk, &a->dq_out, &a->dk_out };
         for (int i = 0; i < (train ? 8 : 4); i++) *dense[i] = arena_take(arena, copy * sizeof(real));
+    }
+    if (a->decodes) {
+        a->turned = arena_take(arena, (size_t)a->layers * sizeof *a->turned);
+        for (int l = 0; a->encoder->qk && l < a->layers; l++) {
+            real *keys = arena_take(arena, (size_t)tokens * a->d * sizeof(real));
+            if (arena->base) a->turned[l] = keys;
+        }
+        for (int i = 0; i < 6; i++) a->row[i] = arena_take(arena, (size_t)longest * (i < 3 ? a->H : a->d) * sizeof(real));
     }
     if (general(a)) {
         real **whole[] = { &a->s, &a->logits, &a->att, &a->datt, &a->dlogits }, **dense[] = { &a->o, &a->v, &a->dv };
@@ -145,6 +170,8 @@ static void turn(const struct pass *p)
     gather(a->q, qkv, 3 * a->d, p->count, a->H, T, a->dh);
     gather(a->k, qkv + a->d, 3 * a->d, p->count, a->H, T, a->dh);
     TIMED(TIMES_HOOKS, a->encoder->qk(a->self, &c, a->q, a->k, a->q_out, a->k_out));
+    if (a->decodes)
+        memcpy(a->turned[p->layer] + (long)p->first * T * a->d, a->k_out, (size_t)p->count * T * a->d * sizeof(real));
 }
 
 static struct lab_call bias_call(const struct pass *p)
@@ -212,30 +239,37 @@ void attn_end(struct attn *a, const struct model_batch *batch, uint32_t step)
 static long dense_at(const struct pass *p, int b, int h, int t) { return (((long)b * p->a->H + h) * p->batch->T + t) * p->a->dh; }
 static long qkv_at(const struct pass *p, int b, int h, int t) { return ((long)(p->first + b) * p->batch->T + t) * 3 * p->a->d + h * p->a->dh; }
 static long out_at(const struct pass *p, int b, int h, int t) { return ((long)(p->first + b) * p->batch->T + t) * p->a->d + h * p->a->dh; }
-static long lse_at(const struct pass *p, int b, int h, int t) { return ((long)(p->first + b) * p->a->H + h) * p->batch->T + t; }
+static long row_at(const struct pass *p, int b, int h, int t) { return ((long)(p->first + b) * p->a->H + h) * p->batch->T + t; }
+/* What the forward keeps: the weights of a single tile, of several only a number for each query. */
+static int single(const struct pass *p) { return p->batch->T <= TILE; }
+static long kept_at(const struct pass *p, int b, int h, int t)
+{
+    return single(p) ? row_at(p, b, h, 0) * kern_attn_ld(p->batch->T) : row_at(p, b, h, t);
+}
 
-static struct kern_attn head(const struct pass *p, int b, int h)
+/* What the heads of a tile share, and then one of them. */
+static struct kern_attn tile_of(const struct pass *p)
 {
     const struct attn *a = p->a;
-    int T = p->batch->T;
     struct kern_attn t = {
-        .tq = p->tq, .tk = p->tk, .dh = a->dh, .v = p->qkv + qkv_at(p, b, h, p->j0) + 2 * a->d, .ldv = 3 * a->d,
-        .bias = a->encoder->bias ? a->bias_t + set_at(p) + (long)h * TILE * TILE : NULL,
-        .key_ok = p->batch->key_ok ? p->batch->key_ok + (long)(p->first + b) * T + p->j0 : NULL,
-        .whole = p->tk == T, .shift = a->causal ? p->i0 - p->j0 : TILE, .scale = a->scale, .scratch = a->tile };
-    if (a->encoder->qk) {
-        t.q = a->q_out + dense_at(p, b, h, p->i0), t.k = a->k_out + dense_at(p, b, h, p->j0);
-        t.ldq = t.ldk = a->dh;
-    } else {
-        t.q = p->qkv + qkv_at(p, b, h, p->i0), t.k = p->qkv + qkv_at(p, b, h, p->j0) + a->d;
-        t.ldq = t.ldk = 3 * a->d;
-    }
+        .tq = p->tq, .tk = p->tk, .dh = a->dh, .ldq = a->encoder->qk ? a->dh : 3 * a->d, .ldk = a->encoder->qk ? a->dh : 3 * a->d,
+        .ldv = 3 * a->d, .whole = p->tk == p->batch->T, .shift = a->causal ? p->i0 - p->j0 : TILE, .scale = a->scale, .scratch = a->tile };
     if (p->train && a->dropout > 0) {
-        t.drop_ld = (uint32_t)(T + 3) / 4;
+        t.drop_ld = (uint32_t)(p->batch->T + 3) / 4;
         t.drop = (struct kern_dropout){ .seed = a->seed, .step = p->step, .place = attn_place(p->layer, 0), .p = a->dropout };
-        t.drop.block = (uint32_t)(((long)p->batch->first * a->H * T + lse_at(p, b, h, p->j0)) * t.drop_ld + p->i0 / 4);
     }
     return t;
+}
+static void head(struct kern_attn *t, const struct pass *p, int b, int h)
+{
+    const struct attn *a = p->a;
+    long T = p->batch->T, keys = qkv_at(p, b, h, p->j0);
+    t->v = p->qkv + keys + 2 * a->d;
+    t->q = a->encoder->qk ? a->q_out + dense_at(p, b, h, p->i0) : p->qkv + qkv_at(p, b, h, p->i0);
+    t->k = a->encoder->qk ? a->k_out + dense_at(p, b, h, p->j0) : p->qkv + keys + a->d;
+    if (a->encoder->bias) t->bias = a->bias_t + set_at(p) + (long)h * TILE * TILE;
+    if (p->batch->key_ok) t->key_ok = p->batch->key_ok + (p->first + b) * T + p->j0;
+    t->drop.block = (uint32_t)((p->batch->first * a->H * T + row_at(p, b, h, p->j0)) * t->drop_ld + p->i0 / 4);
 }
 
 /* Chunks, and inside them the sequences that share one bias: all, or one when each has its own positions. */
@@ -251,33 +285,33 @@ static int last_tile(const struct pass *p) { return p->a->causal ? p->i0 + p->tq
 
 /* ---- fused path, forward ---- */
 
-static void tile_row_fwd(struct pass *p, real *out, real *lse)
+static void tile_row_fwd(struct pass *p, real *out, real *kept)
 {
     struct attn *a = p->a;
-    int single = p->batch->T <= TILE;
     for (p->j0 = 0; p->j0 < last_tile(p); p->j0 += TILE) {
         p->tk = min(TILE, p->batch->T - p->j0);
         if (a->encoder->bias) bias_tile(p);
+        struct kern_attn t = tile_of(p);
         for (int b = 0; b < p->count; b++)
             for (int h = 0; h < a->H; h++) {
-                struct kern_attn t = head(p, b, h);
+                head(&t, p, b, h);
                 long state = ((long)b * a->H + h) * TILE;
-                if (single) a->kern->attn_fwd(out + out_at(p, b, h, 0), a->d, lse ? lse + lse_at(p, b, h, 0) : NULL, &t);
+                if (single(p)) a->kern->attn_fwd(out + out_at(p, b, h, 0), a->d, kept ? kept + kept_at(p, b, h, 0) : NULL, &t);
                 else a->kern->attn_step(a->max + state, a->sum + state, a->acc + state * a->dh, p->j0 == 0, &t);
             }
     }
-    if (single) return;
+    if (single(p)) return;
     for (int b = 0; b < p->count; b++)
         for (int h = 0; h < a->H; h++)
             for (int i = 0; i < p->tq; i++) {
                 long state = ((long)b * a->H + h) * TILE + i;
                 real *row = out + out_at(p, b, h, p->i0 + i);
                 for (int c = 0; c < a->dh; c++) row[c] = a->acc[state * a->dh + c] / a->sum[state];
-                if (lse) lse[lse_at(p, b, h, p->i0 + i)] = a->max[state] + (real)log(a->sum[state]);
+                if (kept) kept[kept_at(p, b, h, p->i0 + i)] = a->max[state] + (real)log(a->sum[state]);
             }
 }
 
-static void fused_fwd(struct attn *a, real *out, real *lse, const real *qkv, const struct model_batch *batch, int layer, int train, uint32_t step)
+static void fused_fwd(struct attn *a, real *out, real *kept, const real *qkv, const struct model_batch *batch, int layer, int train, uint32_t step)
 {
     struct pass p = { .a = a, .batch = batch, .layer = layer, .train = train, .step = step, .qkv = qkv };
     int chunk = chunk_size(a, batch->B, batch->T);
@@ -285,30 +319,31 @@ static void fused_fwd(struct attn *a, real *out, real *lse, const real *qkv, con
         if (a->encoder->qk) turn(&p);
         for (p.i0 = 0; p.i0 < batch->T; p.i0 += TILE) {
             p.tq = min(TILE, batch->T - p.i0);
-            tile_row_fwd(&p, out, lse);
+            tile_row_fwd(&p, out, kept);
         }
     }
 }
 
 /* ---- fused path, backward ---- */
 
-static void tile_bwd(struct pass *p, real *dqkv, const real *dout, const real *out, const real *lse)
+static void tile_bwd(struct pass *p, real *dqkv, const real *dout, const real *out, const real *kept)
 {
     struct attn *a = p->a;
     int wanted = a->encoder->bias && a->trained;
     if (a->encoder->bias) bias_tile(p);
     if (wanted && !shared_bias(p)) zero(a->dbias_t, tile_elements(a));
+    struct kern_attn t = tile_of(p);
+    t.add_q = p->j0 > 0, t.add_kv = p->i0 > (a->causal ? p->j0 : 0);                 /* the first tile of a row, of a column */
     for (int b = 0; b < p->count; b++)
         for (int h = 0; h < a->H; h++) {
-            struct kern_attn t = head(p, b, h);
-            t.add_q = p->j0 > 0, t.add_kv = p->i0 > (a->causal ? p->j0 : 0);         /* the first tile of a row, of a column */
+            head(&t, p, b, h);
             int dense = a->encoder->qk != NULL;
             real *dq = dense ? a->dq_out + dense_at(p, b, h, p->i0) : dqkv + qkv_at(p, b, h, p->i0);
             real *dk = dense ? a->dk_out + dense_at(p, b, h, p->j0) : dqkv + qkv_at(p, b, h, p->j0) + a->d;
             real *dv = dqkv + qkv_at(p, b, h, p->j0) + 2 * a->d;
             long o = out_at(p, b, h, p->i0);
             a->kern->attn_bwd(dq, dk, dv, wanted ? a->dbias_t + set_at(p) + (long)h * TILE * TILE : NULL, out + o, dout + o, a->d,
-                              lse + lse_at(p, b, h, p->i0), &t);
+                              kept + kept_at(p, b, h, p->i0), &t);
         }
     if (wanted && !shared_bias(p)) bias_tile_bwd(p);
 }
@@ -329,7 +364,7 @@ static void turn_bwd(const struct pass *p, real *dqkv)
     scatter(dqkv + a->d, a->dk, 3 * a->d, p->count, a->H, T, a->dh);
 }
 
-static void fused_bwd(struct attn *a, real *dqkv, const real *dout, const real *out, const real *lse, const real *qkv,
+static void fused_bwd(struct attn *a, real *dqkv, const real *dout, const real *out, const real *kept, const real *qkv,
                       const struct model_batch *batch, int layer, uint32_t step)
 {
     struct pass p = { .a = a, .batch = batch, .layer = layer, .train = 1, .step = step, .qkv = qkv };
@@ -340,7 +375,7 @@ static void fused_bwd(struct attn *a, real *dqkv, const real *dout, const real *
             p.tq = min(TILE, batch->T - p.i0);
             for (p.j0 = 0; p.j0 < last_tile(&p); p.j0 += TILE) {
                 p.tk = min(TILE, batch->T - p.j0);
-                tile_bwd(&p, dqkv, dout, out, lse);
+                tile_bwd(&p, dqkv, dout, out, kept);
             }
         }
         if (a->encoder->qk) turn_bwd(&p, dqkv);
@@ -473,15 +508,128 @@ static void general_bwd(struct attn *a, real *dqkv, const real *dout, const real
     }
 }
 
-void attn_fwd(struct attn *a, real *out, real *lse, const real *qkv, const struct model_batch *batch, int layer, int train, uint32_t step)
+void attn_fwd(struct attn *a, real *out, real *kept, const real *qkv, const struct model_batch *batch, int layer, int train, uint32_t step)
 {
     if (general(a)) general_fwd(a, out, qkv, batch, layer, train, step);
-    else fused_fwd(a, out, lse, qkv, batch, layer, train, step);
+    else fused_fwd(a, out, kept, qkv, batch, layer, train, step);
 }
 
-void attn_bwd(struct attn *a, real *dqkv, const real *dout, const real *out, const real *lse, const real *qkv,
+void attn_bwd(struct attn *a, real *dqkv, const real *dout, const real *out, const real *kept, const real *qkv,
               const struct model_batch *batch, int layer, uint32_t step)
 {
     if (general(a)) general_bwd(a, dqkv, dout, qkv, batch, layer, step);
-    else fused_bwd(a, dqkv, dout, out, lse, qkv, batch, layer, step);
+    else fused_bwd(a, dqkv, dout, out, kept, qkv, batch, layer, step);
+}
+
+/* ---- looking on ---- */
+
+/* Value c of each head of key j: 1 where j = first + c, else 0; none is where first = T. */
+static void unit_values(const struct attn *a, real *qkv, const struct model_batch *b, int first)
+{
+    for (int n = 0; n < b->B * b->T; n++) {
+        real *v = qkv + (long)n * 3 * a->d + 2 * a->d;
+        for (int c = 0; c < a->d; c++) v[c] = n % b->T == first + c % a->dh;
+    }
+}
+
+static void take_weights(const struct attn *a, real *weights, const real *out, const struct model_batch *b, int first, int sign)
+{
+    int T = b->T;
+    for (int n = 0; n < b->B * T; n++)
+        for (int h = 0; h < a->H; h++) {
+            real *row = weights + (((long)(n / T) * a->H + h) * T + n % T) * T;
+            const real *o = out + (long)n * a->d + h * a->dh;
+            for (int c = 0; c < a->dh && first + c < T; c++) row[first + c] += sign * o[c];
+        }
+}
+
+void attn_weights(struct attn *a, real *weights, real *out, real *qkv, const struct model_batch *b, int layer)
+{
+    zero(weights, (size_t)b->B * a->H * b->T * b->T);
+    for (int first = 0; first < b->T; first += a->dh) {
+        unit_values(a, qkv, b, first);
+        attn_fwd(a, out, NULL, qkv, b, layer, 0, 0);
+        take_weights(a, weights, out, b, first, 1);
+    }
+    if (!a->encoder->value) return;
+    unit_values(a, qkv, b, b->T);            /* what the value hook adds by itself is in each of these outputs */
+    attn_fwd(a, out, NULL, qkv, b, layer, 0, 0);
+    for (int first = 0; first < b->T; first += a->dh) take_weights(a, weights, out, b, first, -1);
+}
+
+/* ---- one query at a time, after a forward of the whole ---- */
+
+/* Does the qk hook make of the old row alone what it made of it among all others?  Then it may be asked for the new row alone; what
+ * it makes of a row may depend on where all of them stand, as with rope's dynamic scaling. */
+static int turns_alone(const struct attn *a, const struct lab_call *c, const real *old, const real *turned, long head)
+{
+    real *q_out = a->row[3], *k_out = a->row[4];
+    a->encoder->qk(a->self, c, old, old + a->d, q_out, k_out);
+    for (int h = 0; h < a->H; h++)
+        for (int i = 0; i < a->dh; i++) {
+            real x = k_out[h * a->dh + i], y = turned[h * head + i];
+            if (!(fabs((double)(x - y)) <= 1e-6 + 1e-5 * fabs((double)y))) return 0;
+        }
+    return 1;
+}
+
+/* The query [d] that attention takes, into row[3]; the key goes to its place among the turned ones. */
+static const real *turn_row(struct attn *a, const real *old, const real *qkv, const struct model_batch *batch, int layer, int b, int t)
+{
+    int T = batch->T, dh = a->dh;
+    const real *now = qkv + ((long)b * T + t) * 3 * a->d;
+    real *turned = a->turned[layer] + (long)b * T * a->d, *q_out = a->row[3], *k_out = a->row[4];
+    struct lab_call c = attn_call(a, batch, LAB_H_QK, b, 1, layer, 0, 0);
+    c.Tq = c.Tk = 1, c.pos_q += t, c.pos_k += t, c.key_ok = NULL;
+    if (turns_alone(a, &c, old, turned + (long)t * dh, (long)T * dh)) {
+        a->encoder->qk(a->self, &c, now, now + a->d, q_out, k_out);
+        for (int h = 0; h < a->H; h++) memcpy(turned + ((long)h * T + t) * dh, k_out + h * dh, (size_t)dh * sizeof *turned);
+        return q_out;
+    }
+    struct pass whole = { .a = a, .batch = batch, .layer = layer, .qkv = qkv, .first = b, .count = 1 };
+    turn(&whole);                    /* of this sequence, once more: its keys go to their place */
+    for (int h = 0; h < a->H; h++) memcpy(q_out + h * dh, a->q_out + ((long)h * T + t) * dh, (size_t)dh * sizeof *q_out);
+    return q_out;
+}
+
+/* Row: 0 s [H,1,n], 1 att, 2 the bias; 3 q_out [d], 4 k_out [d], 5 keys [H,n,dh] as the hooks of the general path see them. */
+void attn_decode(struct attn *a, real *out, const real *old, const real *qkv, const struct model_batch *batch, int layer, int b, int t)
+{
+    int T = batch->T, n = t + 1, dh = a->dh, dense = a->encoder->qk != NULL;
+    real *s = a->row[0], *att = a->row[1], *bias = a->row[2];
+    const real *rows = qkv + (long)b * T * 3 * a->d, *q = dense ? turn_row(a, old, qkv, batch, layer, b, t) : rows + (long)t * 3 * a->d;
+    const real *keys = dense ? a->turned[layer] + (long)b * T * a->d : rows + a->d;
+    long head = dense ? (long)T * dh : dh, step = dense ? dh : 3 * a->d;
+    struct lab_call c = attn_call(a, batch, LAB_H_LOGITS, b, 1, layer, 0, 0), v = attn_call(a, batch, LAB_H_VALUE, b, 1, layer, 0, 0);
+    c.Tq = v.Tq = 1, c.Tk = v.Tk = n;
+    c.pos_q += t, v.pos_q += t;
+    for (int h = 0; h < a->H; h++)
+        for (int j = 0; j < n; j++) {
+            const real *key = keys + h * head + j * step;
+            real sum = 0;
+            for (int i = 0; i < dh; i++) sum += q[h * dh + i] * key[i];
+            s[h * n + j] = sum * a->scale;
+        }
+    memcpy(att, s, (size_t)a->H * n * sizeof *att);
+    if (a->encoder->bias) {
+        struct lab_call e = attn_call(a, batch, LAB_H_BIAS, b, 1, layer, 0, 0);
+        e.Tq = 1, e.Tk = n, e.pos_q += t, e.key_ok = NULL;
+        zero(bias, (size_t)a->H * n);
+        a->encoder->bias(a->self, &e, bias);
+        for (int i = 0; i < a->H * n; i++) att[i] += bias[i];
+    }
+    if (a->encoder->logits) {
+        for (int h = 0; h < a->H; h++)
+            for (int j = 0; j < n; j++) memcpy(a->row[5] + ((long)h * n + j) * dh, keys + h * head + j * step, (size_t)dh * sizeof *s);
+        a->encoder->logits(a->self, &c, q, a->row[5], s, att);
+    }
+    for (int i = 0; c.key_ok && i < a->H * n; i++) if (!c.key_ok[i % n]) att[i] = (real)-1e30;
+    a->kern->softmax_rows(att, a->H, n, n);
+    zero(out, (size_t)a->d);
+    for (int h = 0; h < a->H; h++)
+        for (int j = 0; j < n; j++) {
+            const real *value = rows + j * 3L * a->d + 2 * a->d + h * dh;
+            for (int i = 0; i < dh; i++) out[h * dh + i] += att[h * n + j] * value[i];
+        }
+    if (a->encoder->value) a->encoder->value(a->self, &v, att, out);
 }

@@ -1,9 +1,9 @@
 /* attn -- multi-head attention with the encoder's hooks, forward and backward.
  *
- * The fused path (embed, qk and bias hooks) works on tiles of 64 x 64 logits and keeps only the
- * logarithm of each row's sum, so its memory grows with T.  Encoders with a logits or value hook take
- * the general path, which holds all logits of a few sequences and grows with T*T.  Both recompute in the
- * backward pass rather than store.
+ * The fused path (embed, qk and bias hooks) works on tiles of 64 x 64 logits.  Sequences of one tile keep
+ * their weights for the backward pass; longer ones only the logarithm of each row's sum, from which the
+ * weights are computed again, so memory grows with T.  Encoders with a logits or value hook take the general
+ * path, which holds all logits of a few sequences, grows with T*T and computes everything again.
  */
 #ifndef LAB_NN_ATTN_H
 #define LAB_NN_ATTN_H
@@ -37,22 +37,37 @@ struct attn {
     lab_real *s, *logits, *att, *datt, *o;       /* general path: [chunk,H,T,T]; o [chunk,H,T,dh] */
     lab_real *v, *dv, *dlogits;                  /* general path */
     lab_real *tile;                              /* the kernels' scratch */
+    int32_t decodes;                             /* attn_decode will follow forwards without training */
+    lab_real **turned;                           /* [layers] keys after the qk hook, [B,H,T,dh]; NULL without the hook */
+    lab_real *row[6];                            /* of one query: see decode_row */
     void *hook_save[5], *hook_scratch;           /* save by enum lab_hook: each lives until that hook's backward */
 };
 
 /* Takes the workspace from the arena for every batch with B <= batch, B*T <= tokens and T <= longest. */
 void attn_plan(struct attn *, struct arena *, int batch, int tokens, int longest, int train);
 
+/* Elements that the forward of one layer keeps for its backward, over the same batches. */
+size_t attn_kept(const struct attn *, int batch, int tokens, int longest);
+
 /* Before the first forward of a step (or of an evaluation batch): weights and positions may have changed. */
 void attn_begin(struct attn *);
 /* After the last backward of a step: hands on the gradient of biases that were shared by its sequences.  batch: any part of the step's. */
 void attn_end(struct attn *, const struct model_batch *batch, uint32_t step);
 
-/* out [B,T,d] from qkv [B,T,3d] (queries, keys, values; biases added).  lse [B,H,T] is kept for the backward; NULL: none follows. */
-void attn_fwd(struct attn *, lab_real *out, lab_real *lse, const lab_real *qkv, const struct model_batch *, int layer, int train, uint32_t step);
-/* dqkv [B,T,3d] overwritten; the encoder's gradients are added to.  general path: lse unused. */
-void attn_bwd(struct attn *, lab_real *dqkv, const lab_real *dout, const lab_real *out, const lab_real *lse, const lab_real *qkv,
+/* out [B,T,d] from qkv [B,T,3d] (queries, keys, values; biases added).  kept: attn_kept elements for the backward; NULL: none follows. */
+void attn_fwd(struct attn *, lab_real *out, lab_real *kept, const lab_real *qkv, const struct model_batch *, int layer, int train, uint32_t step);
+/* dqkv [B,T,3d] overwritten; the encoder's gradients are added to. */
+void attn_bwd(struct attn *, lab_real *dqkv, const lab_real *dout, const lab_real *out, const lab_real *kept, const lab_real *qkv,
               const struct model_batch *, int layer, uint32_t step);
+
+/* For who looks on, after attn_fwd without dropout: weights [B,H,T,T], what each query gives to each key.  They are read off the
+ * outputs for values that are unit vectors, so they are those of the path that trains, whichever it is.
+ * The values in qkv are lost; out [B,T,d] is scratch. */
+void attn_weights(struct attn *, lab_real *weights, lab_real *out, lab_real *qkv, const struct model_batch *, int layer);
+
+/* One query of one sequence at place t, over the keys up to it; out [d].  qkv [B,T,3d]: row t is new, `old` [3d] what stood there when
+ * attn_fwd saw the batch; rows before t are as attn_fwd or attn_decode left them. */
+void attn_decode(struct attn *, lab_real *out, const lab_real *old, const lab_real *qkv, const struct model_batch *, int layer, int sequence, int t);
 
 /* A call as a hook (enum lab_hook) sees it, for `count` sequences from `first`; embed's layer is -1. */
 struct lab_call attn_call(const struct attn *, const struct model_batch *, int hook, int first, int count, int layer, int train, uint32_t step);

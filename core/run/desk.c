@@ -55,11 +55,12 @@ static int is_plausible(const struct desk *d, const struct record *r)
     if ((d->kind == WORK_CEILING) != (r->type == RECORD_CEILING)) return 0;
     switch (r->type) {
     case RECORD_METRIC: case RECORD_ARTIFACT: case RECORD_CHECKPOINT: return 1;
+    case RECORD_SELECTED: return r->step > 0;
     case RECORD_EVAL_SLICE: if (r->position < 0) return 0;   /* fall through */
-    case RECORD_EVAL: return counts && r->n > 0 && r->n_exact >= 0 && r->n_exact <= r->n;
+    case RECORD_EVAL: return counts && r->position >= 0 && r->n > 0 && r->n_exact >= 0 && r->n_exact <= r->n;
     case RECORD_EVAL_POSITION: return counts && r->position >= 0;
     case RECORD_UNTRAINED: return r->position >= 0 && r->n > 0 && r->n <= r->length - r->position;
-    case RECORD_CEILING: return r->length > 0 && r->n > 0 && isfinite(r->value) && isfinite(r->error);
+    case RECORD_CEILING: return (!strcmp(r->name, "order_blind") || !strcmp(r->name, "majority")) && r->length > 0 && r->n > 0 && isfinite(r->value) && isfinite(r->error);
     default: return 0;
     }
 }

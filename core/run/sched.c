@@ -19,11 +19,13 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/mem.h"
+#include "exp/ceiling.h"
 #include "exp/ckpt.h"
 #include "exp/env.h"
 #include "exp/work.h"
 #include "run/desk.h"
 #include "run/progress.h"
+#include "run/shelf.h"
 #include "run/signals.h"
 
 enum { COMMIT_RECORDS = 1000, TICK_MS = 250, STOP_S = 10 };
@@ -47,6 +49,8 @@ struct sched {
     struct signals signals;
     int stopping;                    /* the signal that the user sent, 0 = none */
     int64_t committed_ns;
+    int unpublished;                 /* something was committed that options->publish does not know of yet */
+    struct str checkpoints; struct shelf shelf;      /* where; text of shelf */
     struct progress progress;
     struct live_worker *live;        /* of the workers that train, for the eyes */
     double steps;                    /* of runs that have ended ... */
@@ -72,6 +76,17 @@ static int has_weights(const struct store *store, const struct run_config *confi
     return has;
 }
 
+/* Does the database have all that this file asks for at a length: the test, and if the model can, the same continued alone? */
+static int has_evals(struct store *store, const struct run_config *c, int length, int *has, struct lab_err *err)
+{
+    const struct eval_options *e = &c->eval;
+    int alone = config_continues(c) ? e->free_sequences < e->sequences ? e->free_sequences : e->sequences : 0;
+    struct store_eval want[] = { { "test", length, e->sequences, e->seed }, { "free", length, alone, e->seed } };
+    *has = 1;
+    for (int i = 0; i < 1 + (alone > 0) && *has; i++) if (store_has_eval(store, c->key, &want[i], has, err) != 0) return -1;
+    return 0;
+}
+
 int sched_need(struct store *store, const struct run_config *config, enum sched_need *need, struct option_list *lengths,
                struct lab_err *err)
 {
@@ -83,7 +98,7 @@ int sched_need(struct store *store, const struct run_config *config, enum sched_
     lengths->n = 0;
     for (int i = 0; i < config->eval.lengths.n; i++) {
         int has = 0, length = config->eval.lengths.v[i];
-        if (store_has_eval(store, config->key, length, config->eval.sequences, &has, err) != 0) return -1;
+        if (has_evals(store, config, length, &has, err) != 0) return -1;
         if (!has) lengths->v[lengths->n++] = length;
     }
     *need = lengths->n ? SCHED_EVALUATE : SCHED_NOTHING;
@@ -94,7 +109,26 @@ int sched_need(struct store *store, const struct run_config *config, enum sched_
     return 0;
 }
 
+/* Was what is done done by another build, plugin or kind of machine than would do it now?  In what they differ, or "". */
+static int staleness(struct sched *s, const struct run_config *config, const struct store_status *status, char fields[STORE_FIELDS],
+                     struct lab_err *err)
+{
+    struct str json = { 0 };
+    *fields = '\0';
+    if (status->state != STORE_DONE) return 0;
+    env_json(&json, config);
+    int rc = json.failed ? lab_fail(err, "out of memory for the provenance of a run")
+                         : store_differs(s->store, status->attempt_id, json.text, fields, err);
+    str_free(&json);
+    return rc;
+}
+
 /* ---- the plan ---- */
+
+static enum sched_share share_of(const struct sched *s, size_t run)
+{
+    return s->options->share ? (enum sched_share)s->options->share[run] : SCHED_OURS;
+}
 
 static int enter_run(struct sched *s, int64_t sweep_id, size_t i, struct lab_err *err)
 {
@@ -117,8 +151,17 @@ static int enter_plan(struct sched *s, struct lab_err *err)
     if (store_begin(s->store, err) != 0) return -1;
     if (store_put_sweep(s->store, sweep->conf->sha256, sweep->name, sweep->question, sweep->conf->path, sweep->conf->text,
                         &sweep_id, err) != 0) return -1;
-    for (size_t i = 0; i < sweep->n; i++) if (enter_run(s, sweep_id, i, err) != 0) return -1;
+    for (size_t i = 0; i < sweep->n; i++) if (share_of(s, i) == SCHED_OURS && enter_run(s, sweep_id, i, err) != 0) return -1;
     return store_commit(s->store, err);
+}
+
+int sched_enter(struct store *store, const struct sweep *sweep, struct lab_err *err)
+{
+    struct sched_options all = { .jobs = 0 };
+    struct sched s = { .store = store, .sweep = sweep, .options = &all, .run_id = mem_alloc(sweep->n * sizeof *s.run_id, err) };
+    int rc = s.run_id ? enter_plan(&s, err) : -1;
+    free(s.run_id);
+    return rc;
 }
 
 /* Runs wait in a ring: what another process is doing goes to its end. */
@@ -136,17 +179,27 @@ static double expected_cost(const struct run_config *c, enum sched_need need, co
 /* The queue; what it needs is for the time left alone: each run is looked up again when its turn comes. */
 static int plan_runs(struct sched *s, struct lab_err *err)
 {
+    char fields[STORE_FIELDS], example[STORE_FIELDS] = "";
+    int stale = 0;
     for (size_t i = 0; i < s->sweep->n; i++) {
         const struct run_config *c = &s->sweep->run[i].config;
         struct store_status status;
         struct option_list lengths;
         enum sched_need need;
-        if (store_run_status(s->store, c->key, &status, err) != 0 || sched_need(s->store, c, &need, &lengths, err) != 0) return -1;
+        s->report->already += share_of(s, i) == SCHED_ELSEWHERE;
+        if (share_of(s, i) != SCHED_OURS) continue;
         if (s->options->only && !s->options->only[i]) continue;
+        if (store_run_status(s->store, c->key, &status, err) != 0 || sched_need(s->store, c, &need, &lengths, err) != 0 ||
+            staleness(s, c, &status, fields, err) != 0) return -1;
+        if (*fields && !stale++) memcpy(example, fields, sizeof example);
+        if (*fields && s->options->rerun_stale) need = SCHED_TRAIN, lengths = c->eval.lengths;
         if (need != SCHED_NOTHING && (status.state != STORE_FAILED || s->options->only)) s->cost[i] = expected_cost(c, need, &lengths);
         put_back(s, i);
     }
-    s->report->total = (int)s->n_queued;
+    s->report->total = (int)s->n_queued + s->report->already;
+    if (stale && !s->options->rerun_stale)
+        progress_note(&s->progress, "%d of %d runs were done by another build, plugin or machine (%s differs); `--rerun-stale` trains them again",
+                      stale, s->report->total, example);
     return 0;
 }
 
@@ -156,31 +209,49 @@ static int contains(const struct option_list *list, int32_t value)
     return 0;
 }
 
+/* The job of the run's task; of its runs one that is not causal stands for all, for it has more ceilings. */
 static struct ceiling_job *ceiling_job(struct sched *s, size_t run, struct lab_err *err)
 {
-    for (size_t i = 0; i < s->n_ceiling; i++)
-        if (!strcmp(s->sweep->run[s->ceiling[i].run].config.task_key, s->sweep->run[run].config.task_key)) return &s->ceiling[i];
+    const struct run_config *c = &s->sweep->run[run].config;
+    for (size_t i = 0; i < s->n_ceiling; i++) {
+        if (strcmp(s->sweep->run[s->ceiling[i].run].config.task_key, c->task_key)) continue;
+        if (!c->model.causal) s->ceiling[i].run = run;
+        return &s->ceiling[i];
+    }
     if (mem_grow(&s->ceiling, &s->cap_ceiling, s->n_ceiling + 1, sizeof *s->ceiling, err) != 0) return NULL;
     s->ceiling[s->n_ceiling] = (struct ceiling_job){ .run = run };
     return &s->ceiling[s->n_ceiling++];
 }
 
-/* Order-blind ceilings make sense where order alone tells the answer, and for models that see the whole sequence. */
+/* Is a ceiling that bounds this run not in the database yet? */
+static int lacks_ceiling(struct sched *s, const struct run_config *c, int length, int *lacks, struct lab_err *err)
+{
+    *lacks = 0;
+    for (int kind = 0; kind < CEILING_KINDS && !*lacks; kind++) {
+        int found;
+        double value, error;
+        if (!ceiling_applies(kind, c->task, c->model.causal)) continue;
+        if (store_ceiling(s->store, c->task_key, length, ceiling_name[kind], &found, &value, &error, err) != 0) return -1;
+        *lacks = !found;
+    }
+    return 0;
+}
+
 static int plan_ceilings(struct sched *s, struct lab_err *err)
 {
     for (size_t r = 0; r < s->sweep->n; r++) {
         const struct run_config *c = &s->sweep->run[r].config;
-        if (!(c->task->flags & LAB_TASK_EXCHANGEABLE) || c->model.causal) continue;
         struct ceiling_job *job = ceiling_job(s, r, err);
         if (!job) return -1;
         for (int i = 0; i < c->eval.lengths.n; i++) {
-            int found = 0, length = c->eval.lengths.v[i];
-            double value, error;
+            int lacks, length = c->eval.lengths.v[i];
             if (contains(&job->lengths, length) || job->lengths.n == OPTION_LIST_MAX) continue;
-            if (store_ceiling(s->store, c->task_key, length, &found, &value, &error, err) != 0) return -1;
-            if (!found) job->lengths.v[job->lengths.n++] = length;
+            if (lacks_ceiling(s, c, length, &lacks, err) != 0) return -1;
+            if (lacks) job->lengths.v[job->lengths.n++] = length;
         }
     }
+    /* Of several machines the one that has the first run of a task computes its ceilings. */
+    for (size_t i = 0; i < s->n_ceiling; i++) if (share_of(s, s->ceiling[i].run) == SCHED_OTHERS) s->ceiling[i].lengths.n = 0;
     return 0;
 }
 
@@ -206,8 +277,10 @@ static int start_worker(struct sched *s, struct desk *d, const struct option_lis
     const struct limits_options *limits = &d->config->limits;
     struct str text = { 0 }, weights = { 0 }, checkpoint = { 0 }, log = { 0 };
     path_beside(&weights, s->store, "weights", d->config->key, ".safetensors");
-    path_beside(&checkpoint, s->store, "checkpoints", d->config->key, "");
-    path_beside(&log, s->store, "logs", log_key, ".log");
+    shelf_base(&checkpoint, &s->shelf, d->config->key, d->attempt);
+    if (d->kind == WORK_TRAIN) shelf_make(&s->shelf, d->config->key);
+    if (s->options->shared) str_printf(&log, "%s/logs/%.16s.%.8s.log", s->options->shared, log_key, d->kind == WORK_TRAIN ? d->attempt : "task");
+    else path_beside(&log, s->store, "logs", log_key, ".log");
     work_write(&text, &(struct work_job){ d->kind, d->config, str_text(&weights), str_text(&checkpoint), d->attempt, d->resume,
                                           d->from_step, *lengths });
     int rc = weights.failed || checkpoint.failed || log.failed ? lab_fail(err, "out of memory for a worker's job")
@@ -223,41 +296,55 @@ static int start_worker(struct sched *s, struct desk *d, const struct option_lis
 
 /* ---- checkpoints ---- */
 
+struct choice {                      /* of a checkpoint to go on from */
+    struct sched *s;
+    struct desk *d;
+    int64_t env_id;
+    const char *name;
+    struct lab_err *err;
+    struct ckpt_mark best;           /* step 0: none */
+    char path[CKPT_PATH];
+    int unusable;                    /* sound ones of which too little is known */
+};
+
+static int consider(void *ctx, const char *path)
+{
+    struct choice *c = ctx;
+    struct ckpt_mark mark;
+    struct lab_err why;
+    int usable = 0, found = ckpt_check(path, c->d->config->key, &mark, &why);
+    if (found < 0) {
+        progress_note(&c->s->progress, "%s: %s", c->name, why.msg);
+        desk_note(c->d, "%s", why.msg);
+    }
+    if (found != 0) return 0;
+    if (store_is_saved(c->s->store, c->s->run_id[c->d->run], c->env_id, mark.attempt, mark.step, &usable, c->err) != 0) return -1;
+    c->unusable += !usable;
+    if (usable && mark.step > c->best.step) {
+        c->best = mark;
+        snprintf(c->path, sizeof c->path, "%s", path);
+    }
+    return 0;
+}
+
 /* The newest checkpoint that is sound and of which all that was told before is in the database. */
 static int choose_checkpoint(struct sched *s, struct desk *d, int64_t env_id, const char *name, struct lab_err *err)
 {
-    struct ckpt_mark mark, best = { .step = 0 };
+    struct choice c = { .s = s, .d = d, .env_id = env_id, .name = name, .err = err };
     struct str base = { 0 };
-    int rc = 0, unusable = 0;
-    path_beside(&base, s->store, "checkpoints", d->config->key, "");
-    for (int slot = 0; slot < CKPT_SLOTS && rc == 0 && !base.failed; slot++) {
-        char path[CKPT_PATH];
-        struct lab_err why;
-        int usable = 0, found = ckpt_path(path, base.text, slot, &why) == 0 ? ckpt_check(path, d->config->key, &mark, &why) : -1;
-        if (found < 0) {
-            progress_note(&s->progress, "%s: %s", name, why.msg);
-            desk_note(d, "%s", why.msg);
-        }
-        if (found != 0) continue;
-        rc = store_is_saved(s->store, s->run_id[d->run], env_id, mark.attempt, mark.step, &usable, err);
-        unusable += !usable;
-        if (usable && mark.step > best.step) best = mark, d->resume = slot;
+    struct lab_err why;
+    if (shelf_each(&s->shelf, d->config->key, consider, &c) != 0) return -1;
+    shelf_base(&base, &s->shelf, d->config->key, d->attempt);
+    if (c.best.step && !base.failed && (d->resume = shelf_slot(base.text, c.path, &why)) < 0) {
+        progress_note(&s->progress, "%s starts anew: %s", name, why.msg);
+        desk_note(d, "%s", why.msg);
     }
     str_free(&base);
-    if (rc != 0 || d->resume < 0) {
-        if (unusable) progress_note(&s->progress, "%s starts anew: its checkpoint is of another lab, plugin, machine or database, or ran ahead of this one", name);
-        return rc;
-    }
-    d->from_step = d->step = best.step;
-    return store_attempt_continue(s->store, d->attempt_id, best.attempt, best.step, err);
-}
-
-static void remove_checkpoints(const struct sched *s, const char *key)
-{
-    struct str base = { 0 };
-    path_beside(&base, s->store, "checkpoints", key, "");
-    if (!base.failed) ckpt_remove(base.text);
-    str_free(&base);
+    if (!c.best.step && c.unusable)
+        progress_note(&s->progress, "%s starts anew: its checkpoint is of another lab, plugin, machine or database, or ran ahead of this one", name);
+    if (d->resume < 0) return 0;
+    d->from_step = d->step = c.best.step;
+    return store_attempt_continue(s->store, d->attempt_id, c.best.attempt, c.best.step, err);
 }
 
 /* ---- claiming ---- */
@@ -281,7 +368,8 @@ static int is_left_alone(struct sched *s, size_t run, const struct store_status 
 {
     if (status->state == STORE_RUNNING) return put_back(s, run), 1;
     if (status->state == STORE_FAILED && !s->options->only) {
-        progress_note(&s->progress, "FAILED before: %s: %s; `lab retry` runs it again", name, status->reason);
+        progress_note(&s->progress, "FAILED before: %s: %s; `lab %s` runs it again", name, status->reason,
+                      s->options->shared ? "work --retry" : "retry");
         return s->report->failed++, 1;
     }
     return 0;
@@ -291,18 +379,20 @@ static int is_left_alone(struct sched *s, size_t run, const struct store_status 
 static int claim(struct sched *s, struct desk *d, enum sched_need *need, struct option_list *lengths, struct lab_err *err)
 {
     struct store_status status;
-    char name[160];
+    char name[160], fields[STORE_FIELDS] = "";
     *need = SCHED_NOTHING;
     describe(s, d->run, name, sizeof name);
     if (store_run_status(s->store, d->config->key, &status, err) != 0) return -1;
     if (is_left_alone(s, d->run, &status, name)) return 0;
     if (sched_need(s->store, d->config, need, lengths, err) != 0) return -1;
     d->attempt_id = status.attempt_id;               /* where later evaluations go */
-    if (status.state == STORE_DONE) remove_checkpoints(s, d->config->key);       /* a kill may have come between */
+    if (status.state == STORE_DONE) shelf_remove(&s->shelf, d->config->key);       /* a kill may have come between */
+    if (s->options->rerun_stale && staleness(s, d->config, &status, fields, err) != 0) return -1;
+    if (*fields) *need = SCHED_TRAIN, *lengths = d->config->eval.lengths;
     if (*need == SCHED_NOTHING) s->report->already++;
     if (*need != SCHED_TRAIN) return 0;
     if (status.state == STORE_DONE) {
-        progress_note(&s->progress, "%s lacks an evaluation and its weights are gone: it is trained again", name);
+        if (!*fields) progress_note(&s->progress, "%s lacks an evaluation and its weights are gone: it is trained again", name);
         if (store_supersede(s->store, status.attempt_id, err) != 0) return -1;
     }
     return begin_attempt(s, d, name, err);
@@ -446,6 +536,7 @@ static int commit_if_time(struct sched *s, struct lab_err *err)
     }
     if (!(due + silent) || (!saved && due < COMMIT_RECORDS && clock_ns() - s->committed_ns < SECOND_NS)) return 0;
     s->committed_ns = clock_ns();
+    s->unpublished |= saved > 0;
     if (store_begin(s->store, err) != 0) return -1;
     for (int i = 0; i < s->n_desk; i++) {
         struct desk *d = &s->desk[i];
@@ -465,7 +556,7 @@ static void tell(struct sched *s, const struct desk *d, enum desk_verdict verdic
     describe(s, d->run, name, sizeof name);
     if (d->kind != WORK_CEILING) ++*count[verdict];
     if (verdict != DESK_FAILED && verdict != DESK_TIMED_OUT) return;
-    const char *what = d->kind == WORK_CEILING ? "no order-blind ceiling" : d->kind == WORK_EVALUATE ? "FAILED evaluation" : "FAILED";
+    const char *what = d->kind == WORK_CEILING ? "no ceiling" : d->kind == WORK_EVALUATE ? "FAILED evaluation" : "FAILED";
     progress_note(&s->progress, "%s: %s: %s%s%s", what, name, d->reason, d->worker.logged ? "; it printed: " : "",
                   d->worker.logged ? d->worker.log_path : "");
 }
@@ -488,11 +579,12 @@ static int end_desk(struct sched *s, struct desk *d, struct lab_err *err)
     if (d->kind == WORK_TRAIN) late = end_attempt(s, d, desk_status[verdict], WIFEXITED(status) ? WEXITSTATUS(status) : -1,
                                                   WIFSIGNALED(status) ? WTERMSIG(status) : 0, err);
     if (late < 0 || store_commit(s->store, err) != 0) return -1;
+    s->unpublished = 1;
     if (late) tell_late(s, d);
     else tell(s, d, verdict);
     if (d->kind == WORK_TRAIN) s->steps += (double)(d->step - d->from_step);
     if (d->kind != WORK_CEILING && verdict == DESK_DONE) learn_pace(s, d);
-    if (d->kind == WORK_TRAIN && verdict == DESK_DONE && !late) remove_checkpoints(s, d->config->key);
+    if (d->kind == WORK_TRAIN && verdict == DESK_DONE && !late) shelf_remove(&s->shelf, d->config->key);
     worker_close(&d->worker);
     d->busy = 0;
     return 0;
@@ -546,7 +638,7 @@ static void wait_for_news(struct sched *s)
 static void stop(struct sched *s, int signal)
 {
     int at_once = s->stopping != 0;
-    if (at_once && (signal == SIGHUP || signal == SIGUSR1)) return;      /* a terminal that closes may send several; a warning is no order */
+    if (at_once && (signal == SIGHUP || signal == SIGUSR1 || signal == SIGUSR2)) return;      /* a terminal that closes may send several; a warning is no order */
     s->report->signals++;
     if (!at_once) progress_note(&s->progress, "stopping: workers finish their step (again: at once)");
     if (!at_once) s->stopping = signal;
@@ -604,7 +696,9 @@ static int look_around(struct sched *s, struct lab_err *err)
         check_time(d);
         if (worker_reap(&d->worker) && end_desk(s, d, err) != 0) return -1;
     }
-    return commit_if_time(s, err);
+    if (commit_if_time(s, err) != 0) return -1;
+    if (s->unpublished && s->options->publish) s->unpublished = s->options->publish(s->options->publish_ctx);
+    return 0;
 }
 
 static int loop(struct sched *s, struct lab_err *err)
@@ -670,6 +764,16 @@ static void release(struct sched *s)
     free(s->live);
     free(s->queue);
     free(s->ceiling);
+    str_free(&s->checkpoints);
+}
+
+static int find_shelf(struct sched *s, struct lab_err *err)
+{
+    if (s->options->shared) str_printf(&s->checkpoints, "%s/checkpoints", s->options->shared);
+    else path_beside(&s->checkpoints, s->store, "checkpoints", "", "");
+    if (s->checkpoints.failed) return lab_fail(err, "out of memory for the path of checkpoints");
+    s->shelf = (struct shelf){ s->checkpoints.text, s->options->shared != NULL };
+    return 0;
 }
 
 static void make_folder(const struct store *store, const char *kind)
@@ -686,10 +790,10 @@ int sched_run(struct store *store, const struct sweep *sweep, const struct sched
     struct sched s = { .store = store, .sweep = sweep, .options = options, .report = report };
     int rc = -1;
     *report = (struct sched_report){ 0 };
-    if (make_room(&s, err) != 0) goto out;
+    if (make_room(&s, err) != 0 || find_shelf(&s, err) != 0) goto out;
     if (enter_plan(&s, err) != 0 || plan_runs(&s, err) != 0 || plan_ceilings(&s, err) != 0 || signals_open(&s.signals, err) != 0) goto out;
     make_folder(store, "weights");
-    make_folder(store, "checkpoints");
+    if (!options->shared) make_folder(store, "checkpoints");
     setenv("OPENBLAS_NUM_THREADS", "1", 1);          /* the workers': one thread a run */
     setenv("OMP_NUM_THREADS", "1", 1);
     progress_start(&s.progress, options->quiet);

@@ -13,7 +13,7 @@ static int is_ignored(int signal)
 
 int signals_open(struct signals *s, struct lab_err *err)
 {
-    static const int ignorable[] = { SIGINT, SIGHUP, SIGUSR1, SIGTSTP };
+    static const int ignorable[] = { SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP };
     struct sigaction ignore = { .sa_handler = SIG_IGN }, usual = { .sa_handler = SIG_DFL };
     sigset_t set;
     sigemptyset(&set);

@@ -40,6 +40,7 @@ int db_ask_integer(struct store *, const char *sql, int64_t *out, struct lab_err
 int db_make_tables(struct store *, struct lab_err *err);
 int db_make_views(struct store *, struct lab_err *err);
 int db_drop_views(struct store *, struct lab_err *err);
+int db_make_temporary_views(struct store *, struct lab_err *err);    /* over the tables that a query of this connection would find */
 
 /* From schema `from` to `to`, step[n] being the SQL from n to n + 1, after a backup beside the database.  Outside transactions. */
 int db_migrate(struct store *, const char *const *step, int64_t from, int64_t to, struct lab_err *err);

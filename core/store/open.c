@@ -29,7 +29,7 @@ static const struct { const char *name, *sql; } view[] = {
     { "runs", SQL_VIEWS_RUNS },           { "results", SQL_VIEWS_RESULTS },         { "curves", SQL_VIEWS_CURVES },
     { "by_length", SQL_VIEWS_BY_LENGTH }, { "by_position", SQL_VIEWS_BY_POSITION }, { "by_seed", SQL_VIEWS_BY_SEED },
     { "paired", SQL_VIEWS_PAIRED },       { "by_slice", SQL_VIEWS_BY_SLICE },       { "free_running", SQL_VIEWS_FREE_RUNNING },
-    { "diverged", SQL_VIEWS_DIVERGED },   { "failures", SQL_VIEWS_FAILURES } };
+    { "diverged", SQL_VIEWS_DIVERGED },   { "failures", SQL_VIEWS_FAILURES },       { "leaks", SQL_VIEWS_LEAKS } };
 enum { N_VIEW = sizeof view / sizeof *view };
 
 int db_is_view(const char *name)
@@ -179,7 +179,8 @@ static int configure(struct store *s, struct lab_err *err)
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
-    const char *pragma = writes ? "PRAGMA synchronous=FULL" : "PRAGMA query_only=ON";
+    /* A reader may sort a million rows: 64 MB before any of it goes to a temporary file.  A writer lives long and stays small. */
+    const char *pragma = writes ? "PRAGMA synchronous=FULL" : "PRAGMA cache_size=-65536; PRAGMA temp.cache_size=-65536; PRAGMA query_only=ON";
     return sqlite3_exec(s->db, pragma, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fail(s, err);
 }
 
@@ -263,6 +264,17 @@ int db_make_views(struct store *s, struct lab_err *err)
 {
     for (int i = 0; i < N_VIEW; i++) if (sqlite3_exec(s->db, view[i].sql, NULL, NULL, NULL) != SQLITE_OK) return db_fail(s, err);
     return 0;
+}
+
+int db_make_temporary_views(struct store *s, struct lab_err *err)
+{
+    int rc = SQLITE_OK;
+    for (int i = 0; i < N_VIEW && rc == SQLITE_OK; i++) {
+        char *sql = sqlite3_mprintf("CREATE TEMP %s", strstr(view[i].sql, "VIEW"));
+        rc = sql ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+        sqlite3_free(sql);
+    }
+    return rc == SQLITE_OK ? 0 : db_fail(s, err);
 }
 
 int db_make_tables(struct store *s, struct lab_err *err)

@@ -19,6 +19,10 @@ void store_close(struct store *);
 const char *store_path(const struct store *);
 const char *store_notice(const struct store *);      /* what opening it changed and a user should know: "" or one line */
 
+/* Narrows a reader to one experiment, that of the file with this hash, NULL: the one entered last.  From then on the tables
+ * sweep, sweep_cell and run and all views hold its runs alone.  *found 0: there is no such experiment, and nothing was narrowed. */
+int store_scope(struct store *, const char *ini_sha256, int *found, struct lab_err *err);
+
 /* A write transaction; the scheduler commits about every second or 1000 records. */
 int store_begin(struct store *, struct lab_err *err);
 int store_commit(struct store *, struct lab_err *err);
@@ -35,8 +39,9 @@ enum store_state { STORE_PENDING, STORE_RUNNING, STORE_DONE, STORE_FAILED, STORE
 struct store_status { enum store_state state; char reason[512]; double active_s; int64_t attempt_id; };
 /* The state of a run by key; PENDING if the database has never heard of it. */
 int store_run_status(struct store *, const char *run_key, struct store_status *, struct lab_err *err);
-/* Is there a final test evaluation of the done attempt at this length with at least n sequences? *yes 1 or 0. */
-int store_has_eval(struct store *, const char *run_key, int length, int64_t n, int *yes, struct lab_err *err);
+/* Does the done attempt have such an evaluation, of at least n sequences of the data of this seed? *yes 1 or 0. */
+struct store_eval { const char *split; int length; int64_t n, seed; };
+int store_has_eval(struct store *, const char *run_key, const struct store_eval *, int *yes, struct lab_err *err);
 /* Mean milliseconds a step over done attempts of this task/variant, 0 if none: for the expected time. */
 int store_step_ms(struct store *, const char *variant, double *ms, struct lab_err *err);
 
@@ -54,8 +59,8 @@ int store_is_saved(struct store *, int64_t run_id, int64_t env_id, const char *u
 int store_attempt_continue(struct store *, int64_t attempt_id, const char *parent_uuid, int64_t from_step, struct lab_err *err);
 /* A sign of life.  left_s: seconds that the supervisor expects to need for its whole sweep, < 0: not known. */
 int store_attempt_beat(struct store *, int64_t attempt_id, int64_t last_step, double left_s, struct lab_err *err);
-/* Enters METRIC, EVAL, EVAL_POSITION (n_tok, n_tok_ok: at this position), EVAL_SLICE, UNTRAINED, ARTIFACT and CHECKPOINT records.
- * What comes twice is replaced; an evaluation only by one of more sequences.  Later evaluations of a done run go to its done attempt. */
+/* Enters METRIC, EVAL, EVAL_POSITION (n_tok, n_tok_ok: at this position), EVAL_SLICE, UNTRAINED, ARTIFACT, CHECKPOINT and SELECTED
+ * records.  What comes twice is replaced; an evaluation only by one of more sequences, or of the data of another seed.  Later evaluations of a done run go to its done attempt. */
 int store_put_record(struct store *, int64_t attempt_id, const struct record *, struct lab_err *err);
 struct store_end {
     const char *status;              /* done, failed, interrupted, timeout, lost */
@@ -67,9 +72,12 @@ struct store_end {
 int store_attempt_end(struct store *, int64_t attempt_id, const struct store_end *, struct lab_err *err);
 /* Withdraws a done attempt, so that its run may be trained anew: what it measured stays, but no view shows it. */
 int store_supersede(struct store *, int64_t attempt_id, struct lab_err *err);
+/* In what the environment of an attempt differs from this one, as words: "commit, cpu"; "" if in nothing that could change bits. */
+enum { STORE_FIELDS = 160 };
+int store_differs(struct store *, int64_t attempt_id, const char *env_json, char fields[STORE_FIELDS], struct lab_err *err);
 
-/* Ceilings are cached by task_key and length: *found 1 or 0. */
-int store_ceiling(struct store *, const char *task_key, int length, int *found, double *value, double *error, struct lab_err *err);
+/* Ceilings are cached by task_key, length and kind (order_blind, majority): *found 1 or 0. */
+int store_ceiling(struct store *, const char *task_key, int length, const char *kind, int *found, double *value, double *error, struct lab_err *err);
 int store_put_ceiling(struct store *, const char *task_key, const char *task, const struct record *, struct lab_err *err);
 
 /* ---- reading: any single SELECT, row by row ---- */
