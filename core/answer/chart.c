@@ -64,7 +64,7 @@ void chart_free(struct chart *c)
     for (int i = 0; i < c->rows; i++) free(c->row[i]);
     for (int i = 0; i < c->columns; i++) free(c->column[i]);
     free(c->series), free(c->row), free(c->column), free(c->value);
-    free(c->title), free(c->x_name), free(c->y_name), free(c->about), free(c->mark_name);
+    free(c->title), free(c->x_name), free(c->y_name), free(c->about), free(c->note), free(c->mark_name);
     *c = (struct chart){ 0 };
 }
 
@@ -370,5 +370,6 @@ void chart_text(const struct chart *c, int columns, struct str *out)
     if (c->shape == CHART_GRID) (c->shades ? text_map : text_grid)(c, columns, out);
     else if (c->shape == CHART_RANKING) text_ranking(c, columns, out);
     else text_lines(c, columns, out);
+    if (c->note) str_printf(out, "%s\n", c->note);
     out->failed |= c->failed;
 }

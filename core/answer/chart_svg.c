@@ -222,11 +222,9 @@ static void scale_key(const struct chart *c, struct str *out)
     str_add(out, "</ul>\n");
 }
 
-void chart_key(const struct chart *c, struct str *out)
+static void lines_key(const struct chart *c, struct str *out)
 {
     unsigned named = 0;
-    if (c->shape == CHART_GRID) scale_key(c, out);
-    if (c->shape != CHART_LINES || c->categories) return;
     str_add(out, "<ul class=\"key\">\n");
     for (size_t i = 0; i < c->n_series; i++) {
         const struct chart_series *s = &c->series[i];
@@ -241,4 +239,12 @@ void chart_key(const struct chart *c, struct str *out)
         str_add(out, "</li>\n");
     }
     str_add(out, "</ul>\n");
+}
+
+void chart_key(const struct chart *c, struct str *out)
+{
+    if (c->shape == CHART_GRID) scale_key(c, out);
+    if (c->shape == CHART_LINES && !c->categories) lines_key(c, out);
+    if (!c->note) return;
+    str_add(out, "<p class=\"note\">"), table_html(out, c->note), str_add(out, "</p>\n");
 }
