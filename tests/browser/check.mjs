@@ -42,7 +42,7 @@ const evaluate = async expression => {
     return result.value;
 };
 const end = code => { browser.kill('SIGKILL'); browser.on('exit', () => { rmSync(profile, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 }); process.exit(code); }); };
-const timer = setTimeout(() => { console.log('browser: FAILED: no answer within two minutes'); end(1); }, 120000);
+const timer = setTimeout(() => { console.log('browser: FAILED: no answer within six minutes'); end(1); }, 360000);
 
 const look = async (width, scheme, media = '') => {
     await call('Emulation.setDeviceMetricsOverride', { width, height: 900, deviceScaleFactor: 1, mobile: false });
