@@ -81,7 +81,7 @@ CSS_SRC     := $(wildcard core/answer/*.css)
 SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
-.PHONY: check-plugins-simd flavour-tests install-test bench test-speed FORCE terminal-test help-test test-slurm
+.PHONY: check-plugins-simd flavour-tests install-test bench test-speed FORCE terminal-test help-test test-browser test-slurm
 .PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz test-faults test-faults-short
 
 all: lab
@@ -220,6 +220,10 @@ flavour-tests: unit cli-test
 # After the other tests: they would only wait for each other.
 test-faults-short: lab | flavour-tests
 	$(Q)bash tests/faults/run.sh 'campaign 10'
+
+## make test-browser the report in headless Chromium: overflow, console, requests, axe-core, print; LOOK=FOLDER keeps pictures
+test-browser: lab $(BAD_PLUGINS)
+	$(Q)sh tests/browser/run.sh $(LOOK)
 
 ## make test-faults kill, interrupt, fill the disk, load bad plugins, 200 kills over sweeps; within ten minutes
 test-faults: lab $(BAD_PLUGINS) $(INJECT)

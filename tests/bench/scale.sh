@@ -33,7 +33,8 @@ DELETE FROM artifact; DELETE FROM attempt; DELETE FROM run;
 CREATE TEMP TABLE n(i INTEGER PRIMARY KEY);
 INSERT INTO n WITH RECURSIVE c(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM c WHERE i < $runs - 1) SELECT i FROM c;
 CREATE TEMP TABLE made AS SELECT i, i % 10 AS seed, 'encoder' || (i / 10 % 10) AS encoder, 'task' || (i / 100 % 10) AS task, i / 1000 AS cell FROM n;
-INSERT INTO run SELECT i, printf('%08x%056x', i * 2654435761 % 4294967296, i), encoder, task, seed, printf('variant%05d%s', cell, task),
+INSERT INTO run(run_id, run_key, encoder, task, seed, variant, arm, task_key, parameters, chance, train_length, config)
+    SELECT i, printf('%08x%056x', i * 2654435761 % 4294967296, i), encoder, task, seed, printf('variant%05d%s', cell, task),
     printf('arm%05d%s%s', cell, task, encoder), 'key' || task, 100000 + i % 7, 0.1, 8, config FROM made, model;
 INSERT INTO sweep SELECT DISTINCT i / 10000, printf('%064x', i / 10000), 'sweep' || (i / 10000), '', 'made.ini', '', i / 10000 FROM n;
 INSERT INTO sweep_cell SELECT i / 10000, i % 10000, i, 'train.lr=' || cell FROM made;
@@ -70,6 +71,8 @@ echo "$(sqlite3 -readonly "$db" 'SELECT count(*) FROM run') runs, $(sqlite3 -rea
 key=$(sqlite3 -readonly "$db" 'SELECT run_key FROM run WHERE run_id = 4711 % (SELECT count(*) FROM run)')
 timed 'lab plan, 10,000 new runs'              ./lab plan "$tmp/plan.ini" --db "$db"
 timed 'lab results, a sweep of 10,000 runs'    ./lab results --db "$db"
+timed 'lab compare, a sweep of 10,000 runs'    ./lab compare --db "$db" --baseline encoder0
+timed 'lab status, all sweeps'                 ./lab status --db "$db"
 ask 'runs: how many in each state'             'SELECT state, count(*) FROM runs GROUP BY state'
 ask 'runs: one'                                "SELECT * FROM runs WHERE run_key = '$key'"
 ask 'runs: of one encoder and task'            "SELECT encoder, seed, label, state, train_loss FROM runs WHERE task = 'task3' AND encoder = 'encoder4'"
