@@ -27,6 +27,7 @@ static const struct cmd command[] = {
     { "bench", "[FILE.ini]", "time a training step against its matrix products", "lab bench experiments/extrapolate.ini", cmd_bench, 0 },
     { "new", "encoder|task NAME", "write a plugin to start from: it builds, passes the check and trains", "lab new encoder nearby", cmd_new, 0 },
     { "check", "FILE.so|NAME ...", "judge plugins: does each keep the promises of the plugin header?", "lab check plugins/encoders/rope.so", cmd_check, 0 },
+    { "slurm", "script|submit|status|cancel|resume ...", "run an experiment on a cluster, as a job array of Slurm", "lab slurm submit experiments/extrapolate.ini --tasks 8 --time 2:00:00", cmd_slurm, 0 },
     { "work", "PLAN", "do one machine's share of a frozen plan", "lab work plans/extrapolate --task 0/4", cmd_work, 0 },
     { "merge", "OUT SHARD ...", "take over results from other databases, or from the shards of a plan", "lab merge results/lab.db plans/extrapolate", cmd_merge, 0 },
     { "worker", "", "a worker: one job on standard input", "", cmd_worker, 1 },
