@@ -67,6 +67,7 @@ PLUGIN_SRC  := $(wildcard plugins/*/*.c)
 PLUGINS     := $(PLUGIN_SRC:%.c=$(B)/%.so)
 BAD_SRC     := $(wildcard tests/plugins/*.c)
 BAD_PLUGINS := $(BAD_SRC:%.c=$(B)/%.so)
+INJECT      := $(B)/tests/faults/inject.so
 OLD_SRC     := $(wildcard tests/abi/*/*.c)
 OLD_PLUGINS := $(OLD_SRC:%.c=$(B)/%.so)
 UNIT_SRC    := $(wildcard tests/unit/test_*.c)
@@ -141,6 +142,9 @@ $(B)/plugins/%.so: plugins/%.c $(B)/flags
 	 $(OUR_LDFLAGS) $(PLUGIN_DEFS) $(LDFLAGS) -o $@ $< -lm
 $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(filter-out -Icore,$(OUR_CFLAGS)) -Icore/abi -fPIC -MMD -MP -MF $(@:.so=.d) -shared -o $@ $< -lm $(FIXTURE_LIBS)
+# Makes system calls of a lab process fail; see there.
+$(INJECT): tests/faults/inject.c $(B)/flags
+	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(OUR_CFLAGS) -fPIC -shared -o $@ $< -ldl
 # Plugins of earlier ABIs, each with the headers of its time.
 $(B)/tests/abi/%.so: tests/abi/%.c $(B)/flags
 	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(filter-out -Icore,$(OUR_CFLAGS)) -I$(<D) -fPIC -MMD -MP -MF $(@:.so=.d) -shared -o $@ $< -lm
@@ -224,8 +228,8 @@ test-faults-short: lab | flavour-tests
 	$(Q)bash tests/faults/run.sh 'campaign 10'
 
 ## make test-faults kill, interrupt, fill the disk, load bad plugins, 200 kills over sweeps; within ten minutes
-test-faults: lab $(BAD_PLUGINS)
-	$(Q)bash tests/faults/run.sh kill interrupt resume plugin disk 'campaign 200'
+test-faults: lab $(BAD_PLUGINS) $(INJECT)
+	$(Q)bash tests/faults/run.sh kill interrupt resume plugin disk inject 'campaign 200'
 
 ## make test-slurm  sweeps on a Slurm of two virtual nodes, which is installed (root) and started for it; about three minutes
 test-slurm: lab $(BAD_PLUGINS)

@@ -1,4 +1,5 @@
 /* main -- lab: the table of commands, and nothing else. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,12 +53,24 @@ static int unknown(const char *name)
     return EXIT_USAGE;
 }
 
+/* An answer that did not reach its reader is none, whichever command gave it.  A worker's output is its log, and worth no run. */
+static int check_output(const char *name, int code)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    if (code == EXIT_DONE) fprintf(stderr, "lab %s: the answer could not be written: %s\n", name, errno ? strerror(errno) : "output error");
+    return code == EXIT_DONE ? EXIT_SOME_FAILED : code;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) return print_help(), EXIT_USAGE;
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return print_help(), EXIT_DONE;
-    if (!strcmp(argv[1], "--version")) return printf("lab %s\n", LAB_VERSION), EXIT_DONE;
-    for (int i = 0; i < N_COMMAND; i++)
-        if (!strcmp(argv[1], command[i].name)) return command[i].run(&command[i], argc - 1, argv + 1);
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return print_help(), check_output("--help", EXIT_DONE);
+    if (!strcmp(argv[1], "--version")) return printf("lab %s\n", LAB_VERSION), check_output("--version", EXIT_DONE);
+    for (int i = 0; i < N_COMMAND; i++) {
+        if (strcmp(argv[1], command[i].name)) continue;
+        int code = command[i].run(&command[i], argc - 1, argv + 1);
+        return command[i].hidden ? code : check_output(command[i].name, code);
+    }
     return unknown(argv[1]);
 }

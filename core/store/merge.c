@@ -409,6 +409,18 @@ static int join_evaluations(const struct merge *m, const char *table, int counte
     return rc;
 }
 
+/* What was joined on belongs to the result now. */
+static int seal_joined(const struct merge *m)
+{
+    static const char sql[] = "SELECT DISTINCT a.attempt_id FROM temp.pair p JOIN main.attempt a ON a.attempt_id = p.shown JOIN main.attempt b ON b.attempt_id = p.second"
+                              " WHERE p.same AND a.result_sha256 <> b.result_sha256 AND length(a.result_sha256) = 64 ORDER BY 1";
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(m->store->db, sql, -1, &st, NULL) == SQLITE_OK ? 0 : fail(m);
+    while (rc == 0 && sqlite3_step(st) == SQLITE_ROW) rc = db_seal(m->store, sqlite3_column_int64(st, 0), m->err);
+    sqlite3_finalize(st);
+    return rc;
+}
+
 /* ---- the whole ---- */
 
 struct taking { enum merge_how how; struct merge_result *result; const char *sha256; char uuid[64]; };
@@ -418,7 +430,7 @@ static int take_all(const struct merge *m, struct taking *t)
     int rc;
     if ((rc = take_shared(m)) != 0 || (rc = take_runs(m, t->how)) != 0 || (t->how == MERGE_ALL && (rc = take_plans(m)) != 0) ||
         (rc = take_attempts(m, t->how)) != 0 || (rc = each_table(m, take_table)) != 0 || (rc = run(m, pairs_sql)) != 0 ||
-        (rc = each_table(m, join_evaluations)) != 0) return rc;
+        (rc = each_table(m, join_evaluations)) != 0 || (rc = seal_joined(m)) != 0) return rc;
     if ((rc = ask_integer(m, "SELECT count(*) FROM temp.taken", &t->result->attempts)) != 0 ||
         (rc = ask_integer(m, "SELECT count(*) FROM temp.pair WHERE NOT same", &t->result->different)) != 0) return rc;
     if (t->how != MERGE_ALL) return 0;
