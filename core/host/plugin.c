@@ -159,7 +159,7 @@ int plugin_validate(const struct lab_plugin *p, struct lab_err *err)
 static const void *whole(const void *from, size_t size, size_t oldest, size_t ours, struct lab_err *err)
 {
     if (size < oldest || size >= ours) return from;
-    void *copy = mem_alloc(ours, err);               /* zeroed; stays as long as the plugin's code, to the end */
+    void *copy = mem_alloc(ours, err);               /* zeroed */
     return copy ? memcpy(copy, from, size) : NULL;
 }
 
@@ -178,14 +178,19 @@ static const void *const *whole_list(const void *const *list, size_t oldest, siz
     return all;
 }
 
+struct adopted { struct lab_plugin plugin; struct adopted *before; };
+static struct adopted *adopted;      /* all of them stay, as their code does, to the end of the process */
+
 /* What came out of a file, with every struct as large as ours, so that nobody else asks how old it is.  NULL: out of memory. */
 static const struct lab_plugin *adopt(const struct lab_plugin *p, struct lab_err *err)
 {
-    int older = p && p->magic == LAB_MAGIC && p->abi_major == LAB_ABI_MAJOR && p->size >= PLUGIN_1_0 && p->size <= sizeof *p;
-    if (!older || sizeof *p + sizeof(struct lab_encoder) + sizeof(struct lab_task) == PLUGIN_1_0 + ENCODER_1_0 + TASK_1_0) return p;
-    struct lab_plugin *copy = mem_alloc(sizeof *copy, err);
-    if (!copy) return NULL;
-    memcpy(copy, p, p->size);
+    int grown = sizeof *p > PLUGIN_1_0 || sizeof(struct lab_encoder) > ENCODER_1_0 || sizeof(struct lab_task) > TASK_1_0;
+    int readable = p && p->magic == LAB_MAGIC && p->abi_major == LAB_ABI_MAJOR && p->size >= PLUGIN_1_0 && p->size <= sizeof *p;
+    if (!grown || !readable) return p;
+    struct adopted *mine = mem_alloc(sizeof *mine, err);
+    if (!mine) return NULL;
+    mine->before = adopted, adopted = mine;
+    struct lab_plugin *copy = memcpy(&mine->plugin, p, p->size);
     copy->encoders = (const struct lab_encoder *const *)whole_list((const void *const *)p->encoders, ENCODER_1_0, sizeof(struct lab_encoder), err);
     copy->tasks = (const struct lab_task *const *)whole_list((const void *const *)p->tasks, TASK_1_0, sizeof(struct lab_task), err);
     return (p->encoders && !copy->encoders) || (p->tasks && !copy->tasks) ? NULL : copy;
