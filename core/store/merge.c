@@ -334,7 +334,7 @@ static int take_table(const struct merge *m, const char *table, int counted)
     str_clear(&from);                /* and what was evaluated further since it was merged */
     str_printf(&from, "(SELECT a.attempt_id AS old, x.attempt_id AS new FROM s.attempt a JOIN main.attempt x ON x.attempt_uuid = a.attempt_uuid"
                " WHERE a.status = 'done' AND a.attempt_uuid NOT IN (SELECT uuid FROM temp.taken)) n"
-               " CROSS JOIN s.\"%s\" c ON c.attempt_id = n.old WHERE c.split <> 'valid'", table);
+               " CROSS JOIN s.\"%s\" c ON c.attempt_id = n.old WHERE c.split NOT IN ('valid', 'longer')", table);
     if (rc == 0 && counted) rc = from.failed ? lab_fail(m->err, "out of memory for a merge") : take_rows(m, table, counted, from.text);
     str_free(&from);
     return rc;
@@ -365,7 +365,7 @@ static const char pairs_sql[] =
     "  (SELECT sha256 FROM main.artifact w WHERE w.attempt_id = a.attempt_id AND w.kind = 'weights')"
     "  = (SELECT sha256 FROM main.artifact w WHERE w.attempt_id = b.attempt_id AND w.kind = 'weights')"
     "  AND NOT EXISTS (SELECT 1 FROM main.eval p JOIN main.eval q ON q.attempt_id = b.attempt_id AND q.split = p.split AND q.length = p.length AND q.step = p.step"
-    "    WHERE p.attempt_id = a.attempt_id AND p.n = q.n AND (p.n_exact, p.n_tok, p.n_tok_ok, p.loss, p.data_sha256)"
+    "    WHERE p.attempt_id = a.attempt_id AND p.n = q.n AND p.seed = q.seed AND (p.n_exact, p.n_tok, p.n_tok_ok, p.loss, p.data_sha256)"
     "    IS NOT (q.n_exact, q.n_tok, q.n_tok_ok, q.loss, q.data_sha256))), 0)"
     " FROM (SELECT DISTINCT run_id FROM temp.taken WHERE rival IS NOT NULL) t"
     " JOIN main.attempt b ON b.run_id = t.run_id AND b.status = 'superseded' AND b.reason GLOB '" SECOND "*'"
@@ -379,7 +379,7 @@ static int join_evaluations(const struct merge *m, const char *table, int counte
     struct str from = { 0 };
     if (!counted) return 0;
     str_printf(&from, "(SELECT second AS old, shown AS new FROM temp.pair WHERE same) n CROSS JOIN main.\"%s\" c ON c.attempt_id = n.old"
-               " WHERE c.split <> 'valid'", table);
+               " WHERE c.split NOT IN ('valid', 'longer')", table);
     int rc = from.failed ? lab_fail(m->err, "out of memory for a merge") : take_rows(m, table, counted, from.text);
     str_free(&from);
     return rc;
