@@ -303,10 +303,9 @@ void study_write_selection(const struct study *s, int panel, struct str *out)
             if (r->selected_step > hi) hi = r->selected_step;
         }
         if (told || !hi) continue;
-        str_printf(out, "not the last weights, but the %s in training (eval.select = %s): of ", rule[5] == 'v' ? "best in validation at trained lengths"
-                   : "best in validation at longer lengths", rule);
-        if (lo == hi) str_printf(out, "step %lld\n", (long long)lo);
-        else str_printf(out, "steps %lld to %lld\n", (long long)lo, (long long)hi);
+        str_printf(out, "tested: the weights of step%s %lld", lo == hi ? "" : "s", (long long)lo);
+        if (lo < hi) str_printf(out, " to %lld", (long long)hi);
+        str_printf(out, ", best in validation at %s lengths (eval.select = %s)\n", strcmp(rule, "best_valid") ? "longer" : "trained", rule);
     }
 }
 
