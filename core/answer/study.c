@@ -31,6 +31,8 @@ static const char run_sql[] =
     "         (v.json ->> '$.real') || ', ' || (v.json ->> '$.compiler') || ', ' || (v.json ->> '$.flags') ||"
     "         ', task ' || substr(v.json ->> '$.task_sha256', 1, 12)"
     "  FROM env v WHERE v.env_id = a.env_id AND a.status = 'done'),"
+    " (SELECT (v.json ->> '$.cpu') || ', ' || (v.json ->> '$.blas') || ', ' || (v.json ->> '$.simd')"
+    "  FROM env v WHERE v.env_id = a.env_id AND a.status = 'done'),"
     " r.run_key, r.selection"
     " FROM sweep_cell c JOIN run r USING(run_id) JOIN runs s USING(run_key)"
     " LEFT JOIN attempt a ON a.attempt_id = (SELECT t.attempt_id FROM attempt t WHERE t.run_id = r.run_id"

@@ -80,6 +80,7 @@ int cmd_retry(const struct cmd *, int, char **);
 int cmd_gc(const struct cmd *, int, char **);
 int cmd_fsck(const struct cmd *, int, char **);
 int cmd_doctor(const struct cmd *, int, char **);
+int cmd_slurm(const struct cmd *, int, char **);
 int cmd_query(const struct cmd *, int, char **);
 int cmd_list(const struct cmd *, int, char **);
 int cmd_info(const struct cmd *, int, char **);

@@ -53,19 +53,9 @@ static void count_one(struct tally *t, const struct model *m, const struct data 
     t->exact += one.exact, t->tokens += one.tokens, t->right += one.right;
 }
 
-static void chain(char result[HASH_HEX], const struct record *r)
-{
-    unsigned char frame[RECORD_FRAME_MAX];
-    struct hash hash;
-    hash_init(&hash);
-    hash_add(&hash, result, strlen(result));
-    hash_add(&hash, frame, record_encode(r, frame));
-    hash_end(&hash, result);
-}
-
 int eval_emit(const struct record_sink *sink, char *result, const struct record *r)
 {
-    if (result) chain(result, r);
+    if (result) record_sum(result, r);
     return record_emit(sink, r);
 }
 

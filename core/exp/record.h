@@ -30,7 +30,7 @@ struct record {
     enum record_type type;
     char    name[64];                /* METRIC name · UNTRAINED parameter · ARTIFACT kind · CEILING kind */
     char    split[16];               /* EVAL*: valid, longer, test, free */
-    char    text[512];               /* FAILED reason · STOPPED why there is no checkpoint · ARTIFACT path */
+    char    text[512];               /* FAILED reason · STOPPED why there is no checkpoint · DONE why no weights were kept · ARTIFACT path */
     char    sha256[HASH_HEX];        /* START key · EVAL data · ARTIFACT content · DONE result */
     int64_t step, steps;             /* steps: PROGRESS total */
     int64_t length, position;        /* EVAL: position = seed of its data · EVAL_SLICE: the slice · UNTRAINED: length = rows of the parameter, position = first row */
@@ -46,6 +46,10 @@ struct record {
 size_t record_encode(const struct record *, unsigned char *out);
 /* Decodes the first frame of n bytes: bytes used, 0 = incomplete, -1 = not a frame (err says why). */
 long   record_decode(struct record *, const unsigned char *in, size_t n, struct lab_err *err);
+
+/* Adds a record to the hash of a result: the sum, modulo 2^256, of the SHA-256 of each.  "" is 0.  It knows no order, so that it
+ * can be kept in a checkpoint as it stands, and made again from the rows of a database in whatever order they come. */
+void record_sum(char sum[HASH_HEX], const struct record *);
 
 /* Where records go while a run computes; -1 ends the run. */
 struct record_sink { int (*emit)(void *ctx, const struct record *); void *ctx; };

@@ -17,6 +17,7 @@ struct session {                     /* what one job holds */
     int slot;                        /* of the next checkpoint */
     int64_t saved_step;              /* of the last one */
     struct lab_err no_checkpoint;    /* why the last one could not be saved; "" = it could */
+    struct lab_err no_weights;       /* the same of the final weights */
     int64_t started_ns, shown_ns, saved_ns;
     struct lab_err *err;
 };
@@ -140,12 +141,11 @@ static int is_checkpoint_due(const struct session *s)
     return seconds > 0 && (double)(clock_ns() - s->saved_ns) >= seconds * 1e9;
 }
 
+/* err: why there is no checkpoint, or "". */
 static enum train_status stopped(struct session *s)
 {
-    struct record r = { .type = RECORD_STOPPED, .step = s->at.step };
     checkpoint(s);
-    memcpy(r.text, s->no_checkpoint.msg, sizeof r.text);
-    record_emit(s->job->sink, &r);
+    *s->err = s->no_checkpoint;
     return TRAIN_STOPPED;
 }
 
@@ -171,6 +171,7 @@ static enum train_status finish(struct session *s)
 {
     struct record done = { .type = RECORD_DONE, .step = s->config->train.steps, .active_ns = clock_ns() - s->started_ns };
     memcpy(done.sha256, s->at.result, sizeof done.sha256);
+    memcpy(done.text, s->no_weights.msg, sizeof done.text);
     return record_emit(s->job->sink, &done) == 0 ? TRAIN_DONE : TRAIN_STOPPED;
 }
 
@@ -231,11 +232,12 @@ static enum train_status settle(struct session *s)
     return record_emit(s->job->sink, &r) == 0 ? TRAIN_DONE : TRAIN_STOPPED;
 }
 
+/* What was learned counts without its weights: only later evaluations want them. */
 static enum train_status save(struct session *s)
 {
     struct record r = { .type = RECORD_ARTIFACT, .name = "weights", .step = s->config->train.steps };
     if (!s->job->weights) return TRAIN_DONE;
-    if (ckpt_write(s->job->weights, &s->model, s->config->json, r.sha256, &r.n_tok, s->err) != 0) return TRAIN_FAILED;
+    if (ckpt_write(s->job->weights, &s->model, s->config->json, r.sha256, &r.n_tok, &s->no_weights) != 0) return TRAIN_DONE;
     snprintf(r.text, sizeof r.text, "%.511s", s->job->weights);
     return record_emit(s->job->sink, &r) == 0 ? TRAIN_DONE : TRAIN_STOPPED;
 }

@@ -164,7 +164,7 @@ static int settle(int out_fd)
 static int compute_ceiling(int kind, int length, const struct run_config *config, const struct record_sink *sink, struct lab_err *err)
 {
     struct ceiling ceiling;
-    if (stop) return 1;
+    if (stop) return *err->msg = '\0', 1;
     if (ceiling_compute(kind, config->task, config->task_self, &config->task_info, length, &ceiling, err) != 0) return -1;
     struct record r = { .type = RECORD_CEILING, .length = length, .n = ceiling.samples, .value = ceiling.value, .error = ceiling.error };
     snprintf(r.name, sizeof r.name, "%s", ceiling_name[kind]);
@@ -243,7 +243,7 @@ int work_main(int in_fd, int out_fd)
     if (read_job(&text, in_fd, &err) == 0 && parse_job(&job, &text, &err) == 0) status = load_and_do(&job, &sink, &err);
 
     struct record end = { .type = status == TRAIN_STOPPED ? RECORD_STOPPED : RECORD_FAILED };
-    if (status == TRAIN_FAILED) memcpy(end.text, err.msg, sizeof end.text);
+    memcpy(end.text, err.msg, sizeof end.text);
     if (status != TRAIN_DONE) emit(&out, &end);
     flush(&out);
     str_free(&text);

@@ -12,9 +12,9 @@
 /* What stays is the worker's buffer and the room for records. */
 void desk_clear(struct desk *d, enum work_kind kind, size_t run, const struct run_config *config)
 {
-    d->kind = kind, d->run = run, d->config = config, d->attempt_id = 0, d->n = 0;
-    d->started = d->done = d->stopped = d->failed = d->saved = d->timed_out = 0;
-    d->reason[0] = d->result[0] = d->note[0] = d->attempt[0] = '\0';
+    d->kind = kind, d->run = run, d->config = config, d->attempt_id = 0, d->n = 0, d->told = 0;
+    d->started = d->done = d->stopped = d->failed = d->saved = d->timed_out = d->ended = d->no_weights = 0;
+    d->reason[0] = d->result[0] = d->note[0] = d->attempt[0] = d->kept[0] = '\0';
     d->resume = -1, d->from_step = 0;
     d->active_ns = d->step = 0, d->beat_step = -1, d->begun_ns = clock_ns();
     d->all = d->tested = 0;
@@ -80,12 +80,13 @@ static void take_reason(struct desk *d, const char *text)
     d->failed = 1;
 }
 
-static void take_stopped(struct desk *d, const char *no_checkpoint)
+/* What a worker could not save, and why. */
+static int take_unsaved(struct desk *d, const char *what, const char *why)
 {
     char text[sizeof ((struct record *)0)->text];
-    take_text(text, no_checkpoint);
-    if (*text) desk_note(d, "no checkpoint: %s", text);
-    d->stopped = 1;
+    take_text(text, why);
+    if (*text) desk_note(d, "no %s: %s", what, text);
+    return *text != '\0';
 }
 
 static int take(void *ctx, const struct record *r, struct lab_err *err)
@@ -97,13 +98,14 @@ static int take(void *ctx, const struct record *r, struct lab_err *err)
         return d->started = 1, 0;
     }
     if (r->type == RECORD_FAILED) return take_reason(d, r->text), 0;
-    if (r->type == RECORD_STOPPED) return take_stopped(d, r->text), 0;
+    if (r->type == RECORD_STOPPED) return take_unsaved(d, "checkpoint", r->text), d->stopped = 1, 0;
     if (!d->started || d->done) return lab_fail(err, "the worker sent a result %s", d->done ? "after its end" : "before it named its run");
     if (r->step > d->step) d->step = r->step;
     if (r->type == RECORD_PROGRESS) return 0;
     if (r->type == RECORD_DONE) {
         memcpy(d->result, r->sha256, sizeof d->result);
         d->active_ns = r->active_ns;
+        d->no_weights = take_unsaved(d, "weights", r->text);
         return d->done = 1, 0;
     }
     if (r->type == RECORD_CHECKPOINT) d->saved = 1;

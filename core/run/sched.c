@@ -6,6 +6,7 @@
  * at once when a checkpoint was saved, which is of use only with all that was told before.
  * Each run is looked up again just before it starts: another `lab run` may have done it.
  * What another one is doing now goes to the end of the queue, until it is done or given up.
+ * A database that cannot be written ends nothing: workers go on, and what they found waits, in memory and in files.
  */
 #include "run/sched.h"
 #include <poll.h>
@@ -28,10 +29,15 @@
 #include "run/shelf.h"
 #include "run/signals.h"
 
-enum { COMMIT_RECORDS = 1000, TICK_MS = 250, STOP_S = 10 };
+enum { COMMIT_RECORDS = 1000, TICK_MS = 250, STOP_S = 10,
+       LOCK_MS = 1000,               /* to wait at a time for another program's lock: signals wait with us */
+       LOCK_S = 60, FAULT_S = 3,     /* when nobody works any more: for a lock, for a database that fails otherwise, */
+       STOPPED_S = 2 };              /* and when asked to stop */
 #define SECOND_NS INT64_C(1000000000)
 
 struct ceiling_job { size_t run; struct option_list lengths; };  /* any run of the task: it tells the task's options */
+
+struct outage { int64_t since_ns, retry_ns; int told; struct lab_err why; };     /* of the database; since 0: there is none */
 
 struct sched {
     struct store *store;
@@ -49,6 +55,7 @@ struct sched {
     struct signals signals;
     int stopping;                    /* the signal that the user sent, 0 = none */
     int64_t committed_ns;
+    struct outage outage;
     int unpublished;                 /* something was committed that options->publish does not know of yet */
     struct str checkpoints; struct shelf shelf;      /* where; text of shelf */
     struct progress progress;
@@ -255,6 +262,64 @@ static int plan_ceilings(struct sched *s, struct lab_err *err)
     return 0;
 }
 
+/* ---- a database that cannot be written ----
+ *
+ * It may come back: a lock is let go, somebody makes room.  Until then it is tried every second, and nothing new is started. */
+
+static int is_out(const struct sched *s) { return s->outage.since_ns != 0; }
+static int may_try(const struct sched *s) { return clock_ns() >= s->outage.retry_ns; }
+
+static void go_out(struct sched *s, const struct lab_err *why)
+{
+    struct outage *o = &s->outage;
+    int64_t now = clock_ns();
+    store_rollback(s->store);
+    o->why = *why;
+    o->retry_ns = now + SECOND_NS;
+    if (!o->since_ns) o->since_ns = now;
+    if (o->told || (store_was_busy(s->store) && now - o->since_ns < 5 * SECOND_NS)) return;      /* others write, too: nothing to tell */
+    o->told = 1;
+    progress_note(&s->progress, "%s; training goes on, what it finds waits", why->msg);
+}
+
+static void come_back(struct sched *s)
+{
+    if (s->outage.told) progress_note(&s->progress, "%s: can be written again", store_path(s->store));
+    s->outage = (struct outage){ .since_ns = 0 };
+}
+
+enum { REASON = sizeof ((struct desk *)0)->reason + sizeof ((struct desk *)0)->note + 2 };
+static struct store_end end_of(const struct desk *d, const char *status, char reason[REASON])
+{
+    int done = !strcmp(status, "done"), how = d->worker.status, gone = d->ended;
+    snprintf(reason, REASON, "%s%s%s", done ? "" : d->reason, !done && *d->note ? "; " : "", d->note);
+    return (struct store_end){ .status = status, .reason = *reason ? reason : NULL, .result_sha256 = *d->result ? d->result : NULL,
+                               .active_ns = d->active_ns ? d->active_ns : clock_ns() - d->begun_ns,
+                               .last_step = done ? d->config->train.steps : d->step,
+                               .exit_code = gone && WIFEXITED(how) ? WEXITSTATUS(how) : -1,
+                               .term_signal = gone && WIFSIGNALED(how) ? WTERMSIG(how) : 0 };
+}
+
+/* What a desk was told goes into a file, for whoever opens the database next if we do not live to enter it. */
+static void keep(struct sched *s, struct desk *d)
+{
+    char reason[REASON];
+    struct lab_err why;
+    if (d->kind == WORK_CEILING || (d->kind == WORK_EVALUATE && (!d->ended || d->verdict != DESK_DONE))) return;
+    struct store_end end = end_of(d, desk_status[d->ended ? d->verdict : DESK_INTERRUPTED], reason);
+    if (!d->ended) end.reason = "lab ended while the database could not be written";
+    struct spill spill = { d->attempt, d->told, d->record, d->n, d->kind == WORK_TRAIN ? &end : NULL };
+    if (spill_write(s->store, &spill, d->kept, &why) == 0) return;
+    d->kept[0] = '\0';
+    progress_note(&s->progress, "%s", why.msg);
+}
+
+static void drop_kept(struct desk *d)
+{
+    if (*d->kept) spill_remove(d->kept);
+    d->kept[0] = '\0';
+}
+
 /* ---- starting ---- */
 
 static void describe(const struct sched *s, size_t run, char *out, size_t size)
@@ -390,7 +455,8 @@ static int claim(struct sched *s, struct desk *d, enum sched_need *need, struct 
     if (s->options->rerun_stale && staleness(s, d->config, &status, fields, err) != 0) return -1;
     if (*fields) *need = SCHED_TRAIN, *lengths = d->config->eval.lengths;
     if (*need == SCHED_NOTHING) s->report->already++;
-    if (*need != SCHED_TRAIN) return 0;
+    if (*need == SCHED_EVALUATE) return store_attempt_uuid(s->store, d->attempt_id, d->attempt, err);
+    if (*need == SCHED_NOTHING) return 0;
     if (status.state == STORE_DONE) {
         if (!*fields) progress_note(&s->progress, "%s lacks an evaluation and its weights are gone: it is trained again", name);
         if (store_supersede(s->store, status.attempt_id, err) != 0) return -1;
@@ -399,15 +465,10 @@ static int claim(struct sched *s, struct desk *d, enum sched_need *need, struct 
 }
 
 /* 1: too late, it had been taken for lost. */
-static int end_attempt(struct sched *s, struct desk *d, const char *status, int exit_code, int term_signal, struct lab_err *err)
+static int end_attempt(struct sched *s, const struct desk *d, const char *status, struct lab_err *err)
 {
-    int done = !strcmp(status, "done");
-    char reason[sizeof d->reason + sizeof d->note + 2];
-    snprintf(reason, sizeof reason, "%s%s%s", done ? "" : d->reason, !done && *d->note ? "; " : "", d->note);
-    struct store_end end = { .status = status, .reason = *reason ? reason : NULL, .result_sha256 = *d->result ? d->result : NULL,
-                             .active_ns = d->active_ns ? d->active_ns : clock_ns() - d->begun_ns,
-                             .last_step = done ? d->config->train.steps : d->step,
-                             .exit_code = exit_code, .term_signal = term_signal };
+    char reason[REASON];
+    struct store_end end = end_of(d, status, reason);
     return store_attempt_end(s->store, d->attempt_id, &end, err);
 }
 
@@ -429,7 +490,8 @@ static int start_run(struct sched *s, struct desk *d, size_t run, struct lab_err
     progress_note(&s->progress, "%s", why.msg);
     memcpy(d->reason, why.msg, sizeof d->reason);
     s->report->interrupted++;
-    return need == SCHED_TRAIN && end_attempt(s, d, "interrupted", -1, 0, err) < 0 ? -1 : 0;
+    if (need == SCHED_TRAIN && end_attempt(s, d, "interrupted", &why) < 0) progress_note(&s->progress, "%s", why.msg);    /* our own end will tell */
+    return 0;
 }
 
 static void start_ceiling(struct sched *s, struct desk *d, const struct ceiling_job *job)
@@ -440,22 +502,24 @@ static void start_ceiling(struct sched *s, struct desk *d, const struct ceiling_
     if (start_worker(s, d, &job->lengths, &why) != 0) progress_note(&s->progress, "%s", why.msg);
 }
 
-static int start_what_fits(struct sched *s, struct lab_err *err)
+static void start_what_fits(struct sched *s)
 {
+    struct lab_err why;
     struct desk *d;
-    while (!s->stopping && (d = free_desk(s))) {
+    while (!s->stopping && may_try(s) && (d = free_desk(s))) {
         if (s->next_ceiling < s->n_ceiling) {
             start_ceiling(s, d, &s->ceiling[s->next_ceiling++]);
             continue;
         }
         if (!s->fresh && clock_ns() >= s->look_ns) s->fresh = s->n_queued, s->look_ns = clock_ns() + SECOND_NS;
-        if (!s->fresh) return 0;
+        if (!s->fresh) return;
         size_t run = s->queue[s->head];
         s->head = (s->head + 1) % s->sweep->n;
         s->n_queued--, s->fresh--;
-        if (start_run(s, d, run, err) != 0) return -1;
+        if (start_run(s, d, run, &why) == 0) { come_back(s); continue; }
+        put_back(s, run);
+        go_out(s, &why);
     }
-    return 0;
 }
 
 /* ---- how long it still takes ---- */
@@ -511,39 +575,58 @@ static int enter_records(struct sched *s, struct desk *d, struct lab_err *err)
                                            : store_put_record(s->store, d->attempt_id, r, err);
         if (rc != 0) return -1;
     }
-    d->n = 0, d->saved = 0;
     return 0;
 }
 
 /* A later evaluation joins a run that is done, so it is entered whole or not at all, when its worker has ended. */
-static int is_due(const struct desk *d) { return d->busy && d->n && d->kind != WORK_EVALUATE; }
+static int is_due(const struct desk *d) { return d->busy && !d->ended && d->n && d->kind != WORK_EVALUATE; }
 
-static int is_silent(const struct desk *d) { return d->busy && d->kind == WORK_TRAIN && d->step != d->beat_step; }
+static int is_silent(const struct desk *d) { return d->busy && !d->ended && d->kind == WORK_TRAIN && d->step != d->beat_step; }
 
-static int beat(struct sched *s, struct desk *d, struct lab_err *err)
+static int enter_all(struct sched *s, struct lab_err *err)
 {
-    d->beat_step = d->step;
-    return store_attempt_beat(s->store, d->attempt_id, d->step, time_left(s), err);
-}
-
-static int commit_if_time(struct sched *s, struct lab_err *err)
-{
-    size_t due = 0, silent = 0, saved = 0;
-    for (int i = 0; i < s->n_desk; i++) {
-        if (is_due(&s->desk[i])) due += s->desk[i].n;
-        silent += is_silent(&s->desk[i]);
-        saved += s->desk[i].busy && s->desk[i].saved;
-    }
-    if (!(due + silent) || (!saved && due < COMMIT_RECORDS && clock_ns() - s->committed_ns < SECOND_NS)) return 0;
-    s->committed_ns = clock_ns();
-    s->unpublished |= saved > 0;
     if (store_begin(s->store, err) != 0) return -1;
     for (int i = 0; i < s->n_desk; i++) {
         struct desk *d = &s->desk[i];
         if (is_due(d) && enter_records(s, d, err) != 0) return -1;
-        if (is_silent(d) && beat(s, d, err) != 0) return -1;
+        if (d->kind == WORK_TRAIN && (is_due(d) || is_silent(d)) &&
+            store_attempt_beat(s->store, d->attempt_id, d->step, d->told + (int64_t)d->n, time_left(s), err) != 0) return -1;
     }
     return store_commit(s->store, err);
+}
+
+static void is_entered(struct desk *d)
+{
+    if (is_due(d)) d->told += (int64_t)d->n, d->n = 0, d->saved = 0, drop_kept(d);
+    d->beat_step = d->step;
+}
+
+static void keep_saved(struct sched *s, struct desk *d)
+{
+    if (!is_due(d) || d->saved != 1) return;
+    keep(s, d);
+    d->saved = 2;
+}
+
+static void commit_if_time(struct sched *s)
+{
+    struct lab_err why;
+    size_t due = 0, silent = 0, saved = 0;
+    for (int i = 0; i < s->n_desk; i++) {
+        if (is_due(&s->desk[i])) due += s->desk[i].n;
+        silent += is_silent(&s->desk[i]);
+        saved += s->desk[i].busy && s->desk[i].saved == 1;
+    }
+    if (!(due + silent) || (!saved && due < COMMIT_RECORDS && clock_ns() - s->committed_ns < SECOND_NS) || (!saved && !may_try(s))) return;
+    s->committed_ns = clock_ns();
+    int rc = enter_all(s, &why);
+    s->unpublished |= rc == 0 && saved > 0;
+    for (int i = 0; i < s->n_desk; i++) {
+        if (rc == 0) is_entered(&s->desk[i]);
+        else keep_saved(s, &s->desk[i]);
+    }
+    if (rc == 0) come_back(s);
+    else go_out(s, &why);
 }
 
 /* ---- the end of a worker ---- */
@@ -555,6 +638,7 @@ static void tell(struct sched *s, const struct desk *d, enum desk_verdict verdic
     int *const count[] = { &report->done, &report->failed, &report->interrupted, &report->failed };
     describe(s, d->run, name, sizeof name);
     if (d->kind != WORK_CEILING) ++*count[verdict];
+    if (verdict == DESK_DONE && d->no_weights) progress_note(&s->progress, "%s: %s", name, d->note);
     if (verdict != DESK_FAILED && verdict != DESK_TIMED_OUT) return;
     const char *what = d->kind == WORK_CEILING ? "no ceiling" : d->kind == WORK_EVALUATE ? "FAILED evaluation" : "FAILED";
     progress_note(&s->progress, "%s: %s: %s%s%s", what, name, d->reason, d->worker.logged ? "; it printed: " : "",
@@ -570,24 +654,49 @@ static void tell_late(struct sched *s, const struct desk *d)
     put_back(s, d->run);
 }
 
-static int end_desk(struct sched *s, struct desk *d, struct lab_err *err)
+/* 1: too late, it had been taken for lost. */
+static int enter_end(struct sched *s, struct desk *d, struct lab_err *err)
 {
-    desk_read(d);                                    /* the last of it */
-    enum desk_verdict verdict = desk_judge(d, s->stopping);
-    int status = d->worker.status, keep = d->kind != WORK_EVALUATE || verdict == DESK_DONE, late = 0;
-    if (store_begin(s->store, err) != 0 || (keep && enter_records(s, d, err) != 0)) return -1;
-    if (d->kind == WORK_TRAIN) late = end_attempt(s, d, desk_status[verdict], WIFEXITED(status) ? WEXITSTATUS(status) : -1,
-                                                  WIFSIGNALED(status) ? WTERMSIG(status) : 0, err);
-    if (late < 0 || store_commit(s->store, err) != 0) return -1;
-    s->unpublished = 1;
+    int late = 0;
+    if (store_begin(s->store, err) != 0) return -1;
+    if (d->kind != WORK_EVALUATE && enter_records(s, d, err) != 0) return -1;
+    if (d->kind == WORK_EVALUATE && d->verdict == DESK_DONE && store_put_evaluation(s->store, d->attempt_id, d->record, d->n, err) != 0) return -1;
+    if (d->kind == WORK_TRAIN) late = end_attempt(s, d, desk_status[d->verdict], err);
+    return late < 0 || store_commit(s->store, err) != 0 ? -1 : late;
+}
+
+static void leave_desk(struct sched *s, struct desk *d, int late)
+{
     if (late) tell_late(s, d);
-    else tell(s, d, verdict);
+    else tell(s, d, d->verdict);
     if (d->kind == WORK_TRAIN) s->steps += (double)(d->step - d->from_step);
-    if (d->kind != WORK_CEILING && verdict == DESK_DONE) learn_pace(s, d);
-    if (d->kind == WORK_TRAIN && verdict == DESK_DONE && !late) shelf_remove(&s->shelf, d->config->key);
+    if (d->kind != WORK_CEILING && d->verdict == DESK_DONE) learn_pace(s, d);
+    if (d->kind == WORK_TRAIN && d->verdict == DESK_DONE && !late) shelf_remove(&s->shelf, d->config->key);
+    drop_kept(d);
+    s->unpublished = 1;
     worker_close(&d->worker);
     d->busy = 0;
-    return 0;
+}
+
+/* Its worker is gone.  If the database does not take what it left, it stays at its desk. */
+static void end_desk(struct sched *s, struct desk *d)
+{
+    struct lab_err why;
+    int first = !d->ended;
+    if (!first && !may_try(s)) return;
+    if (first) {
+        desk_read(d);                                /* the last of it */
+        d->verdict = desk_judge(d, s->stopping);
+        d->ended = 1;
+    }
+    int late = enter_end(s, d, &why);
+    if (late >= 0) {
+        come_back(s);
+        leave_desk(s, d, late);
+        return;
+    }
+    go_out(s, &why);
+    if (first) keep(s, d);
 }
 
 /* ---- the loop ---- */
@@ -596,6 +705,13 @@ static int n_busy(const struct sched *s)
 {
     int n = 0;
     for (int i = 0; i < s->n_desk; i++) n += s->desk[i].busy;
+    return n;
+}
+
+static int n_working(const struct sched *s)
+{
+    int n = 0;
+    for (int i = 0; i < s->n_desk; i++) n += s->desk[i].busy && !s->desk[i].ended;
     return n;
 }
 
@@ -628,7 +744,7 @@ static void wait_for_news(struct sched *s)
     int n = 0;
     s->poll[n++] = (struct pollfd){ .fd = s->signals.fd, .events = POLLIN };
     for (int i = 0; i < s->n_desk; i++) {
-        if (!s->desk[i].busy) continue;
+        if (!s->desk[i].busy || s->desk[i].ended) continue;
         s->poll[n++] = (struct pollfd){ .fd = s->desk[i].worker.record_fd, .events = POLLIN };       /* -1 is passed over */
         s->poll[n++] = (struct pollfd){ .fd = s->desk[i].worker.output_fd, .events = POLLIN };
     }
@@ -686,47 +802,70 @@ static void check_time(struct desk *d)
     if (d->worker.kill_ns && now > d->worker.kill_ns) worker_signal(&d->worker, SIGKILL);
 }
 
-static int look_around(struct sched *s, struct lab_err *err)
+static void look_around(struct sched *s)
 {
     take_signals(s);
     for (int i = 0; i < s->n_desk; i++) {
         struct desk *d = &s->desk[i];
         if (!d->busy) continue;
-        desk_read(d);
-        check_time(d);
-        if (worker_reap(&d->worker) && end_desk(s, d, err) != 0) return -1;
+        if (!d->ended) {
+            desk_read(d);
+            check_time(d);
+        }
+        if (d->ended || worker_reap(&d->worker)) end_desk(s, d);
     }
-    if (commit_if_time(s, err) != 0) return -1;
+    commit_if_time(s);
     if (s->unpublished && s->options->publish) s->unpublished = s->options->publish(s->options->publish_ctx);
-    return 0;
+}
+
+/* Nobody works any more, and the database does not come back. */
+static int gives_up(const struct sched *s)
+{
+    int64_t patience = s->stopping ? STOPPED_S : store_was_busy(s->store) ? LOCK_S : FAULT_S;
+    return is_out(s) && clock_ns() - s->outage.since_ns > patience * SECOND_NS;
+}
+
+/* What a user must know: what failed, what was saved, what to do. */
+static int tell_outage(struct sched *s, struct lab_err *err)
+{
+    char path[STORE_PATH];
+    struct lab_err why;
+    struct str text = { 0 };
+    int n = 0;
+    const char *where = "";
+    for (int i = 0; i < s->n_desk; i++) if (s->desk[i].busy && *s->desk[i].kept) n++, where = s->desk[i].kept;
+    str_add(&text, s->outage.why.msg);
+    if (store_moved(s->store)) {
+        int saved = store_rescue(s->store, path, &why) == 0, back = saved && !strcmp(path, store_path(s->store));
+        str_printf(&text, "; what it held %s %s", back ? "was put back:" : saved ? "was saved as" : "is lost:", saved ? path : why.msg);
+    }
+    if (n) str_printf(&text, "; %d run%s that ended meanwhile wait%s in %.*s: the next `lab run` on this database enters %s", n, n == 1 ? "" : "s",
+                      n == 1 ? "s" : "", (int)(strrchr(where, '/') - where), where, n == 1 ? "it" : "them");
+    lab_fail(err, "%s", str_text(&text));
+    str_free(&text);
+    return -1;
 }
 
 static int loop(struct sched *s, struct lab_err *err)
 {
     for (int told = 0;;) {
-        if (start_what_fits(s, err) != 0) return -1;
-        if (!n_busy(s) && (s->stopping || !s->n_queued)) return 0;
-        if (!n_busy(s) && !told++)
+        start_what_fits(s);
+        if (!n_busy(s) && !is_out(s) && (s->stopping || !s->n_queued)) return 0;
+        if (!n_working(s) && gives_up(s)) return tell_outage(s, err);
+        if (!n_busy(s) && !is_out(s) && !told++)
             progress_note(&s->progress, "%zu run%s in the hands of another process: waiting for it", s->n_queued, s->n_queued == 1 ? " is" : "s are");
         wait_for_news(s);
-        if (look_around(s, err) != 0) return -1;
+        look_around(s);
         if (!progress_is_due(&s->progress)) continue;
         struct progress_now now = progress_now(s);
         progress_show(&s->progress, &now);
     }
 }
 
-/* The database has failed: nothing that workers still say can be kept. */
-static void end_all(struct sched *s)
+/* Desks that the database did not take: what they hold is in files. */
+static void clear_desks(struct sched *s)
 {
-    for (int i = 0; i < s->n_desk; i++) {
-        struct desk *d = &s->desk[i];
-        if (!d->busy) continue;
-        worker_signal(&d->worker, SIGKILL);
-        while (d->worker.pid && !worker_reap(&d->worker)) poll(NULL, 0, 10);
-        worker_close(&d->worker);
-        d->busy = 0;
-    }
+    for (int i = 0; i < s->n_desk; i++) if (s->desk[i].busy) worker_close(&s->desk[i].worker);
 }
 
 /* ---- set-up ---- */
@@ -797,8 +936,10 @@ int sched_run(struct store *store, const struct sweep *sweep, const struct sched
     setenv("OPENBLAS_NUM_THREADS", "1", 1);          /* the workers': one thread a run */
     setenv("OMP_NUM_THREADS", "1", 1);
     progress_start(&s.progress, options->quiet);
+    store_patience(store, LOCK_MS);
     rc = loop(&s, err);
-    end_all(&s);
+    store_patience(store, 0);
+    clear_desks(&s);
     report->interrupted += (int)s.n_queued;
     struct progress_now now = progress_now(&s);
     progress_end(&s.progress, &now);

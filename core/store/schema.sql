@@ -64,6 +64,7 @@ CREATE TABLE attempt(                    -- one try at a run
   parent_uuid   TEXT,                    -- attempt whose checkpoint it went on from
   from_step     INTEGER NOT NULL DEFAULT 0,                           -- step of that checkpoint; it tells only what comes after
   saved_step    INTEGER,                 -- of its last checkpoint of which everything told before is here
+  told          INTEGER NOT NULL DEFAULT 0,                            -- records that were entered while it ran: what was kept elsewhere joins on to them
   last_step     INTEGER,                 -- reached; of a done attempt the last of training, where its final evaluations stand
   selected_step INTEGER,                 -- whose weights were kept and tested; NULL: the last
   result_sha256 TEXT,                    -- of all that was measured: equal for equal runs

@@ -49,7 +49,7 @@ static const char *const sql[N_STATEMENT] = {
     [IS_SAVED] = "SELECT 1 FROM attempt a JOIN env e USING(env_id) JOIN env now ON now.env_id = ?3 WHERE a.attempt_uuid = ?1 AND a.run_id = ?2"
                  " AND a.saved_step >= ?4 AND json_remove(e.json, '$.kernel') = json_remove(now.json, '$.kernel')",
     [CONTINUE_ATTEMPT] = "UPDATE attempt SET parent_uuid = ?, from_step = ? WHERE attempt_id = ?",
-    [BEAT] = "UPDATE attempt SET beat_us = max(beat_us, ?), last_step = ?, left_s = ? WHERE attempt_id = ? AND status = 'running'",
+    [BEAT] = "UPDATE attempt SET beat_us = max(beat_us, ?), last_step = ?, told = ?, left_s = ? WHERE attempt_id = ? AND status = 'running'",
     [SELECTED] = "UPDATE attempt SET selected_step = ?2 WHERE attempt_id = ?1",
     [SAVED] = "UPDATE attempt SET saved_step = ?2 WHERE attempt_id = ?1",
     [END_ATTEMPT] = "UPDATE attempt SET status = ?, reason = ?, ended_us = max(started_us, ?), active_ns = ?, last_step = max(coalesce(last_step, 0), ?), result_sha256 = ?,"
@@ -370,11 +370,12 @@ int store_attempt_continue(struct store *s, int64_t attempt_id, const char *pare
     return call_finish(&c, NULL, err);
 }
 
-int store_attempt_beat(struct store *s, int64_t attempt_id, int64_t last_step, double left_s, struct lab_err *err)
+int store_attempt_beat(struct store *s, int64_t attempt_id, int64_t last_step, int64_t told, double left_s, struct lab_err *err)
 {
     struct call c = call_begin(s, BEAT);
     call_integer(&c, clock_utc_us());
     call_integer(&c, last_step);
+    call_integer(&c, told);
     if (left_s >= 0) call_real(&c, left_s);
     else call_null(&c);
     call_integer(&c, attempt_id);
