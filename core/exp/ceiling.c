@@ -17,7 +17,8 @@ enum { SEED = 0,                     /* a ceiling belongs to the task, not to a 
        SAMPLES_LEAST = 256,          /* multisets; with fewer the standard error itself is a guess */
        ORDERS_A_TOKEN = 32,          /* enough to tell the best guess from the second: with 16 the result is low by 0.001 */
        ORDERS_LEAST = 16, ORDERS_MOST = 768,
-       ORDERS_ONE_TARGET = 8,        /* times as many orders where a tape has a single target to learn from */
+       ORDERS_ONE_TARGET = 8,        /* times as many orders where a tape has a single target to learn from ... */
+       SHORT = 32,                   /* ... unless it is so short that there are enough in any case */
        TOKENS_MOST = 1 << 16,        /* in all orders of a multiset: long sequences need fewer */
        CHOOSE = 4096,                /* examples that choose the guesses of the majority ... */
        SCORE = 1 << 16,              /* ... and those that score them, at most; of long tapes no more than fit into */
@@ -177,7 +178,7 @@ static int plan_orders(struct work *w, struct lab_err *err)
     w->orders = w->tape < most / ORDERS_A_TOKEN ? w->tape * ORDERS_A_TOKEN : most;
     if (draw(w, LAB_TEST, 0, err) != 0) return -1;
     for (int t = 0; t < w->tape; t++) targets += is_counted(w, t);
-    if (targets == 1 && w->tape > 1) w->orders *= ORDERS_ONE_TARGET;
+    if (targets == 1 && w->tape > SHORT) w->orders *= ORDERS_ONE_TARGET;
     return 0;
 }
 
