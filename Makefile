@@ -209,12 +209,13 @@ flavour-tests: unit cli-test
 	 echo "numerics with LAB_SIMD=$$isa"; LAB_SIMD=$$isa sh tests/run_unit.sh $(NUMERIC) $(NUMERIC:build/normal/%=build/double/%) || exit 1; done
 
 # After the other tests: they would only wait for each other.
-test-faults-short: lab | flavour-tests
-	$(Q)bash tests/faults/run.sh 'campaign 10'
+test-faults-short: lab $(INJECT) | flavour-tests
+	$(Q)bash tests/faults/run.sh 'campaign 10' 'inject 4999 37' 'storage forever deleted network'
 
-## make test-faults kill, interrupt, fill the disk, load bad plugins, 200 kills over sweeps; within ten minutes
-test-faults: lab $(BAD_PLUGINS) $(INJECT)
-	$(Q)bash tests/faults/run.sh kill interrupt resume plugin disk inject 'campaign 200'
+## make test-faults kill, interrupt, fill the disk, break every system call, load bad plugins, 200 kills over sweeps; within ten minutes
+test-faults: lab $(BAD_PLUGINS) $(INJECT) fuzz-replay
+	$(Q)bash tests/faults/run.sh kill interrupt resume plugin disk storage inject 'campaign 200'
+	$(Q)sh tests/run_cli.sh tests/cli/hostile.test
 
 ## make test-slurm  sweeps on a Slurm of two virtual nodes, which is installed (root) and started for it; about three minutes
 test-slurm: lab $(BAD_PLUGINS)
