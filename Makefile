@@ -13,6 +13,7 @@ datadir     ?= $(PREFIX)/share
 includedir  ?= $(PREFIX)/include
 mandir      ?= $(datadir)/man
 completions ?= $(datadir)/bash-completion/completions
+zshfunctions ?= $(datadir)/zsh/site-functions
 INSTALL     ?= install
 CFLAGS      ?= -O2 -g
 FLAVOUR     ?= normal
@@ -80,8 +81,8 @@ CSS_SRC     := $(wildcard core/answer/*.css)
 SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
-.PHONY: flavour-tests install-test bench test-speed FORCE
-.PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz test-faults test-faults-short terminal-test test-slurm
+.PHONY: check-plugins-simd flavour-tests install-test bench test-speed FORCE terminal-test help-test test-slurm
+.PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz test-faults test-faults-short
 
 all: lab
 
@@ -173,6 +174,9 @@ unit: build
 cli-test: lab $(BAD_PLUGINS) $(OLD_PLUGINS)
 	$(Q)sh tests/run_cli.sh $(wildcard tests/cli/*.test)
 
+help-test: lab $(B)/lab.1
+	$(Q)sh tests/help.sh $(B)/lab $(B)/lab.1
+
 # Live lines and the time left, on terminals of tmux.
 terminal-test: lab
 	$(Q)sh tests/terminal/run.sh
@@ -200,9 +204,14 @@ check-exports: lab
 check-plugins: lab
 	$(Q)$(B)/lab check --only-failed $(PLUGINS)
 
+## make check-plugins-simd  the same on every set of instructions of this processor, in float and in double
+check-plugins-simd: lab
+	$(Q)$(MAKE) --no-print-directory FLAVOUR=double lab
+	$(Q)sh tests/check_simd.sh
+
 ## make test        every fast test, in float and in double (also: make check)
 check: test
-test: check-layers check-headers check-exports check-plugins unit cli-test fuzz-replay install-test flavour-tests terminal-test test-faults-short
+test: check-layers check-headers check-exports check-plugins unit cli-test fuzz-replay install-test flavour-tests help-test terminal-test test-faults-short
 flavour-tests: unit cli-test
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit check-plugins
 	$(Q)for isa in generic avx2; do [ $$isa = generic ] || grep -qw $$isa /proc/cpuinfo || continue; \
@@ -238,7 +247,7 @@ QUERIES     := $(wildcard results/queries/*.sql)
 EXPERIMENTS := $(wildcard experiments/*.ini experiments/papers/*.ini)
 # Every installed file, once: install puts it there, uninstall takes it away.
 INSTALLED    = $(bindir)/lab $(PLUGINS:$(B)/plugins/%=$(libdir)/lab/plugins/%) $(includedir)/lab/lab_plugin.h $(includedir)/lab/lab_task.h \
-               $(libdir)/pkgconfig/lab-plugin.pc $(mandir)/man1/lab.1 $(completions)/lab \
+               $(libdir)/pkgconfig/lab-plugin.pc $(mandir)/man1/lab.1 $(completions)/lab $(zshfunctions)/_lab \
                $(QUERIES:results/%=$(datadir)/lab/%) $(EXPERIMENTS:%=$(datadir)/lab/%)
 
 $(B)/lab.1: $(B)/lab tests/make_man.sh
@@ -258,6 +267,7 @@ install: lab $(B)/lab.1 $(B)/lab-plugin.pc
 	$(Q)$(INSTALL) -m 644 $(B)/lab-plugin.pc $(D)$(libdir)/pkgconfig
 	$(Q)$(INSTALL) -m 644 $(B)/lab.1 $(D)$(mandir)/man1
 	$(Q)$(INSTALL) -m 644 core/cli/completion.bash $(D)$(completions)/lab
+	$(Q)$(INSTALL) -m 644 core/cli/completion.zsh $(D)$(zshfunctions)/_lab
 	$(Q)$(INSTALL) -m 644 $(QUERIES) $(D)$(datadir)/lab/queries
 	$(Q)for e in $(EXPERIMENTS); do $(INSTALL) -m 644 $$e $(D)$(datadir)/lab/$$e || exit 1; done
 
@@ -273,8 +283,8 @@ install-test: lab $(B)/lab.1
 dist:
 	$(Q)git archive --prefix=lab-$(VERSION)/ -o lab-$(VERSION).tar.gz HEAD && echo lab-$(VERSION).tar.gz
 
-## make slow-test   the tasks of the literature, 10000 examples for each task and length
-slow-test: build
+## make slow-test   the oracle of every task, 10000 examples at each length up to 64 and at 500; check-plugins-simd; about 7 minutes
+slow-test: build check-plugins-simd
 	$(Q)LAB_TEST_EXAMPLES=10000 $(B)/tests/unit/test_field_tasks
 
 ## make clean       remove what was built

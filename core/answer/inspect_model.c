@@ -184,6 +184,8 @@ static const char keys_sql[] =
     "SELECT section, key, CASE type WHEN 'true' THEN 'yes' WHEN 'false' THEN 'no' WHEN 'text' THEN value"
     " WHEN 'array' THEN replace(trim(value, '[]'), ',', '..') ELSE config -> fullkey END"
     " FROM run, part, json_each(config, place)"
+    " UNION ALL SELECT 'eval', CASE key WHEN 'by' THEN 'select' WHEN 'sequences' THEN 'every_sequences' ELSE key END,"
+    " CASE type WHEN 'array' THEN trim(value, '[]') ELSE value END FROM run, json_each(config, '$.select')"
     " UNION ALL SELECT 'run', 'encoder', json_extract(config, '$.encoder.name') FROM run"
     " UNION ALL SELECT 'run', 'task', json_extract(config, '$.task.name') FROM run"
     " UNION ALL SELECT 'run', 'seed', json_extract(config, '$.seed') FROM run";
@@ -192,7 +194,7 @@ static const char find_sql[] =
     "SELECT run_key, state, encoder, task, seed, label FROM runs WHERE substr(run_key, 1, length(?1)) = ?1"
     " OR encoder || '/' || task || '/' || seed = ?1 ORDER BY state <> 'done', label";
 
-struct finder { struct inspect_run *run; char key[HASH_HEX], state[32]; int n, done; struct str others; struct lab_err *err; int failed; };
+struct finder { struct inspect_run *run; char key[HASH_HEX], state[32]; int n, done, trained; struct str others; struct lab_err *err; int failed; };
 
 static const char *text_of(const struct store_value *v) { return v->type == STORE_TEXT ? v->text : ""; }
 
@@ -245,30 +247,42 @@ static int check_set(const char *const *set, int n, struct lab_err *err)
     return 0;
 }
 
-/* The run's configuration, built anew from what the database holds; the same key, or it is not the same run. */
-static int rebuild(struct finder *f, struct store *store, int64_t length, const char *const *set, int n_set, const struct registry *registry)
+/* The run as it was trained, built anew from what the database holds: with the same key, or it is not the same run. */
+static int rebuild(struct finder *f, struct store *store, const char *whose, const struct registry *registry)
 {
     struct inspect_run *run = f->run;
+    struct run_config config;
     const char *key = f->key;
-    char lengths[48], whose[32];
     const struct store_rows rows = { NULL, take_key, f };
     if (store_query(store, keys_sql, &key, 1, 0, &rows, f->err) != 0 || f->failed) return -1;
-    snprintf(lengths, sizeof lengths, "eval.lengths=%lld", (long long)length);
-    if (length && conf_override(&run->conf, lengths, f->err) != 0) return -1;
+    if (inspect_build(&config, &run->conf, whose, "-", registry, f->err) != 0) return -1;
+    int same = !strcmp(config.key, key);
+    if (!same) lab_fail(f->err, "%s cannot be built anew: with the plugins that are here its settings are run %.16s", whose, config.key);
+    snprintf(run->key, sizeof run->key, "%s", key);
+    run->json = same ? mem_strdup(config.json, f->err) : NULL;
+    f->trained = config.train.length.hi;
+    config_free(&config);
+    return run->json ? 0 : -1;
+}
+
+/* The same model for other evaluations; what selected its weights is past. */
+static int prepare(struct finder *f, const char *whose, int64_t length, const char *const *set, int n_set, const struct registry *registry)
+{
+    struct inspect_run *run = f->run;
+    char lengths[48];
+    snprintf(lengths, sizeof lengths, "eval.lengths=%lld", (long long)(length ? length : f->trained));
+    if (conf_override(&run->conf, "eval.select=last", f->err) != 0 || conf_override(&run->conf, lengths, f->err) != 0) return -1;
     for (int i = 0; i < n_set; i++) if (conf_override(&run->conf, set[i], f->err) != 0) return -1;
-    snprintf(whose, sizeof whose, "run %.16s", key);
-    if (inspect_build(&run->config, &run->conf, whose, "eval", registry, f->err) != 0) return -1;
-    if (!strcmp(run->config.key, key)) return 0;
-    return lab_fail(f->err, "run %.16s cannot be built anew: with the plugins that are here its settings are run %.16s", key, run->config.key);
+    return inspect_build(&run->config, &run->conf, whose, "eval", registry, f->err);
 }
 
 static int find_weights(struct inspect_run *run, const struct store *store, struct lab_err *err)
 {
     const char *db = store_path(store), *slash = strrchr(db, '/');
-    if (asprintf(&run->weights, "%.*sweights/%.16s.safetensors", slash ? (int)(slash - db + 1) : 0, db, run->config.key) < 0)
+    if (asprintf(&run->weights, "%.*sweights/%.16s.safetensors", slash ? (int)(slash - db + 1) : 0, db, run->key) < 0)
         return run->weights = NULL, lab_fail(err, "out of memory");
     if (access(run->weights, R_OK) == 0) return 0;
-    return lab_fail(err, "the weights of run %.16s are gone (%s: %s): its results stay, but there is nothing to look into", run->config.key,
+    return lab_fail(err, "the weights of run %.16s are gone (%s: %s): its results stay, but there is nothing to look into", run->key,
                     run->weights, strerror(errno));
 }
 
@@ -276,10 +290,13 @@ int inspect_find(struct inspect_run *run, struct store *store, const char *name,
                  const struct registry *registry, struct lab_err *err)
 {
     struct finder f = { .run = run, .err = err };
+    char whose[32];
     *run = (struct inspect_run){ .name = NULL };
     int rc = check_set(set, n_set, err);
     if (rc == 0) rc = choose_run(&f, store, name, err);
-    if (rc == 0) rc = rebuild(&f, store, length, set, n_set, registry);
+    snprintf(whose, sizeof whose, "run %.16s", f.key);
+    if (rc == 0) rc = rebuild(&f, store, whose, registry);
+    if (rc == 0) rc = prepare(&f, whose, length, set, n_set, registry);
     if (rc == 0) rc = find_weights(run, store, err);
     if (rc == 0 && f.others.failed) rc = lab_fail(err, "out of memory");
     if (rc != 0) inspect_forget(run);
@@ -291,7 +308,7 @@ void inspect_forget(struct inspect_run *run)
 {
     if (run->config.encoder) config_free(&run->config);
     conf_free(&run->conf);
-    free(run->name), free(run->weights);
+    free(run->json), free(run->name), free(run->weights);
     *run = (struct inspect_run){ .name = NULL };
 }
 
@@ -377,17 +394,17 @@ int inspect_run(struct inspect *in, const struct inspect_run *run, int64_t examp
     if (!counts.n || !counts.right || !weights || bench_make(&m, &d, c, err) != 0) goto out;
     const struct record_sink sink = { take_count, &counts };
     const struct eval_request q = { LAB_TEST, length, c->eval.sequences, c->train.steps, 1, 0 };
-    if (ckpt_read(run->weights, &m, c->json, err) != 0 || eval_run(&m, &d, &q, &sink, NULL, NULL, err) != 0) goto out_bench;
+    if (ckpt_read(run->weights, &m, run->json, err) != 0 || eval_run(&m, &d, &q, &sink, NULL, NULL, err) != 0) goto out_bench;
     if (data_eval(&d, LAB_TEST, length, example, 1, NULL, err) != 0) goto out_bench;
     m.attention = weights;
     model_forward(&m, &d.batch, 0, 0);
     m.attention = NULL;
-    inspect_subject(in, "run %.16s: %s, trained at length %s%d; here length %d, example %lld of the test set.", c->key, run->name ? run->name : "",
+    inspect_subject(in, "run %.16s: %s, trained at length %s%d; here length %d, example %lld of the test set.", run->key, run->name ? run->name : "",
                     c->train.length.lo < c->train.length.hi ? "up to " : "", (int)c->train.length.hi, length, (long long)example);
     show_positions(in, run, &m, &d, &counts);
     show_attention(in, &m, weights, T);
     rc = learns(&m) ? inspect_encoder(in, c, &m, T, err) : 0;
-    if (rc == 0 && in->failed) rc = lab_fail(err, "out of memory while looking into run %.16s", c->key);
+    if (rc == 0 && in->failed) rc = lab_fail(err, "out of memory while looking into run %.16s", run->key);
 out_bench:
     model_release(&m);
     data_release(&d);

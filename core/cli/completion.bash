@@ -9,6 +9,7 @@ _lab()
     else
         case $command in
         info|inspect|check|sample) words=$("$lab" list 2>/dev/null | awk '/^(encoder|task) /, /^$/ { if (!/^(encoder|task|-+) / && NF) print $1 }') ;;
+        query) words=$("$lab" query 2>/dev/null | awk '/^@/ { print $1 }') ;;
         new) [ "$COMP_CWORD" = 2 ] && words='encoder task' ;;
         esac
     fi

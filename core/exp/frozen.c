@@ -43,9 +43,16 @@ static int take(struct reader *r, char c)
     return 1;
 }
 
+/* Bytes of what comes next that a message shows. */
+static int shown(const struct reader *r)
+{
+    int n = (int)strcspn(r->at, "\r\n");
+    return n < 20 ? n : (int)str_utf8(r->at, 20);
+}
+
 static int expect(struct reader *r, char c)
 {
-    return take(r, c) ? 0 : lab_fail(r->err, "expected '%c' before '%.20s'", c, r->at);
+    return take(r, c) ? 0 : lab_fail(r->err, "expected '%c' before '%.*s'", c, shown(r), r->at);
 }
 
 /* The character behind a backslash, as str_json writes it; 0: none of its. */
@@ -85,7 +92,7 @@ static int number(struct reader *r, int64_t *out)
     r->at += strspn(r->at, " \t\r\n");
     errno = 0;
     *out = strtoll(r->at, &end, 10);
-    if (end == r->at || errno || *out < 0) return lab_fail(r->err, "expected a whole number before '%.20s'", r->at);
+    if (end == r->at || errno || *out < 0) return lab_fail(r->err, "expected a whole number before '%.*s'", shown(r), r->at);
     r->at = end;
     return 0;
 }

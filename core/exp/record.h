@@ -19,7 +19,7 @@ enum record_type {
     RECORD_EVAL_SLICE,               /* the same by slice: what the task groups its examples by */
     RECORD_UNTRAINED,                /* rows of an encoder parameter that no gradient ever reached */
     RECORD_ARTIFACT,                 /* a file that was written */
-    RECORD_CEILING,                  /* order-blind ceiling of a task at a length */
+    RECORD_CEILING,                  /* of a task at a length: order-blind, or of the majority */
     RECORD_CHECKPOINT,               /* step: training can go on from there, and everything due until then was told before */
     RECORD_SELECTED,                 /* step: whose weights were kept; value: the accuracy that chose them */
     RECORD_DONE,                     /* the end, with the result's hash */
@@ -28,7 +28,7 @@ enum record_type {
 };
 struct record {
     enum record_type type;
-    char    name[64];                /* METRIC name · UNTRAINED parameter · ARTIFACT kind */
+    char    name[64];                /* METRIC name · UNTRAINED parameter · ARTIFACT kind · CEILING kind */
     char    split[16];               /* EVAL*: valid, longer, test, free */
     char    text[512];               /* FAILED reason · STOPPED why there is no checkpoint · DONE why no weights were kept · ARTIFACT path */
     char    sha256[HASH_HEX];        /* START key · EVAL data · ARTIFACT content · DONE result */

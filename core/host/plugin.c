@@ -121,7 +121,7 @@ static int check_encoder(const struct lab_encoder *e, struct lab_err *err)
 static int check_task(const struct lab_task *t, struct lab_err *err)
 {
     struct common common = { kind_name[PLUGIN_TASK], t->size, t->flags, sizeof *t,
-                             LAB_TASK_EXCHANGEABLE | LAB_TASK_CAUSAL | LAB_TASK_POSITIONS,
+                             LAB_TASK_EXCHANGEABLE | LAB_TASK_CAUSAL | LAB_TASK_POSITIONS | LAB_TASK_REORDERS,
                              t->name, t->self_size, t->options };
     if (check_common(&common, err) != 0) return -1;
     if (!t->init) return lab_fail(err, "task '%s': no init; write one that fills struct lab_task_info", t->name);

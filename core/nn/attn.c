@@ -26,6 +26,17 @@ static const struct lab_host host = { .size = sizeof host, .log = host_log, .gem
 static int min(int a, int b) { return a < b ? a : b; }
 static int general(const struct attn *a) { return a->encoder->logits || a->encoder->value; }
 
+size_t attn_kept(const struct attn *a, int batch, int tokens, int longest)
+{
+    size_t most = 0;
+    for (int T = 1; T <= longest && !general(a); T++) {
+        size_t B = (size_t)min(batch, tokens / T > 0 ? tokens / T : 1), n = B * (size_t)a->H * (size_t)T;
+        if (T <= TILE) n *= (size_t)kern_attn_ld(T);
+        if (n > most) most = n;
+    }
+    return most;
+}
+
 static size_t bias_sets(const struct attn *a) { return a->encoder->flags & LAB_E_LAYER_INVARIANT ? 1 : (size_t)a->layers; }
 static size_t tile_elements(const struct attn *a) { return (size_t)a->H * TILE * TILE; }
 
@@ -228,30 +239,37 @@ void attn_end(struct attn *a, const struct model_batch *batch, uint32_t step)
 static long dense_at(const struct pass *p, int b, int h, int t) { return (((long)b * p->a->H + h) * p->batch->T + t) * p->a->dh; }
 static long qkv_at(const struct pass *p, int b, int h, int t) { return ((long)(p->first + b) * p->batch->T + t) * 3 * p->a->d + h * p->a->dh; }
 static long out_at(const struct pass *p, int b, int h, int t) { return ((long)(p->first + b) * p->batch->T + t) * p->a->d + h * p->a->dh; }
-static long lse_at(const struct pass *p, int b, int h, int t) { return ((long)(p->first + b) * p->a->H + h) * p->batch->T + t; }
+static long row_at(const struct pass *p, int b, int h, int t) { return ((long)(p->first + b) * p->a->H + h) * p->batch->T + t; }
+/* What the forward keeps: the weights of a single tile, of several only a number for each query. */
+static int single(const struct pass *p) { return p->batch->T <= TILE; }
+static long kept_at(const struct pass *p, int b, int h, int t)
+{
+    return single(p) ? row_at(p, b, h, 0) * kern_attn_ld(p->batch->T) : row_at(p, b, h, t);
+}
 
-static struct kern_attn head(const struct pass *p, int b, int h)
+/* What the heads of a tile share, and then one of them. */
+static struct kern_attn tile_of(const struct pass *p)
 {
     const struct attn *a = p->a;
-    int T = p->batch->T;
     struct kern_attn t = {
-        .tq = p->tq, .tk = p->tk, .dh = a->dh, .v = p->qkv + qkv_at(p, b, h, p->j0) + 2 * a->d, .ldv = 3 * a->d,
-        .bias = a->encoder->bias ? a->bias_t + set_at(p) + (long)h * TILE * TILE : NULL,
-        .key_ok = p->batch->key_ok ? p->batch->key_ok + (long)(p->first + b) * T + p->j0 : NULL,
-        .whole = p->tk == T, .shift = a->causal ? p->i0 - p->j0 : TILE, .scale = a->scale, .scratch = a->tile };
-    if (a->encoder->qk) {
-        t.q = a->q_out + dense_at(p, b, h, p->i0), t.k = a->k_out + dense_at(p, b, h, p->j0);
-        t.ldq = t.ldk = a->dh;
-    } else {
-        t.q = p->qkv + qkv_at(p, b, h, p->i0), t.k = p->qkv + qkv_at(p, b, h, p->j0) + a->d;
-        t.ldq = t.ldk = 3 * a->d;
-    }
+        .tq = p->tq, .tk = p->tk, .dh = a->dh, .ldq = a->encoder->qk ? a->dh : 3 * a->d, .ldk = a->encoder->qk ? a->dh : 3 * a->d,
+        .ldv = 3 * a->d, .whole = p->tk == p->batch->T, .shift = a->causal ? p->i0 - p->j0 : TILE, .scale = a->scale, .scratch = a->tile };
     if (p->train && a->dropout > 0) {
-        t.drop_ld = (uint32_t)(T + 3) / 4;
+        t.drop_ld = (uint32_t)(p->batch->T + 3) / 4;
         t.drop = (struct kern_dropout){ .seed = a->seed, .step = p->step, .place = attn_place(p->layer, 0), .p = a->dropout };
-        t.drop.block = (uint32_t)(((long)p->batch->first * a->H * T + lse_at(p, b, h, p->j0)) * t.drop_ld + p->i0 / 4);
     }
     return t;
+}
+static void head(struct kern_attn *t, const struct pass *p, int b, int h)
+{
+    const struct attn *a = p->a;
+    long T = p->batch->T, keys = qkv_at(p, b, h, p->j0);
+    t->v = p->qkv + keys + 2 * a->d;
+    t->q = a->encoder->qk ? a->q_out + dense_at(p, b, h, p->i0) : p->qkv + qkv_at(p, b, h, p->i0);
+    t->k = a->encoder->qk ? a->k_out + dense_at(p, b, h, p->j0) : p->qkv + keys + a->d;
+    if (a->encoder->bias) t->bias = a->bias_t + set_at(p) + (long)h * TILE * TILE;
+    if (p->batch->key_ok) t->key_ok = p->batch->key_ok + (p->first + b) * T + p->j0;
+    t->drop.block = (uint32_t)((p->batch->first * a->H * T + row_at(p, b, h, p->j0)) * t->drop_ld + p->i0 / 4);
 }
 
 /* Chunks, and inside them the sequences that share one bias: all, or one when each has its own positions. */
@@ -267,33 +285,33 @@ static int last_tile(const struct pass *p) { return p->a->causal ? p->i0 + p->tq
 
 /* ---- fused path, forward ---- */
 
-static void tile_row_fwd(struct pass *p, real *out, real *lse)
+static void tile_row_fwd(struct pass *p, real *out, real *kept)
 {
     struct attn *a = p->a;
-    int single = p->batch->T <= TILE;
     for (p->j0 = 0; p->j0 < last_tile(p); p->j0 += TILE) {
         p->tk = min(TILE, p->batch->T - p->j0);
         if (a->encoder->bias) bias_tile(p);
+        struct kern_attn t = tile_of(p);
         for (int b = 0; b < p->count; b++)
             for (int h = 0; h < a->H; h++) {
-                struct kern_attn t = head(p, b, h);
+                head(&t, p, b, h);
                 long state = ((long)b * a->H + h) * TILE;
-                if (single) a->kern->attn_fwd(out + out_at(p, b, h, 0), a->d, lse ? lse + lse_at(p, b, h, 0) : NULL, &t);
+                if (single(p)) a->kern->attn_fwd(out + out_at(p, b, h, 0), a->d, kept ? kept + kept_at(p, b, h, 0) : NULL, &t);
                 else a->kern->attn_step(a->max + state, a->sum + state, a->acc + state * a->dh, p->j0 == 0, &t);
             }
     }
-    if (single) return;
+    if (single(p)) return;
     for (int b = 0; b < p->count; b++)
         for (int h = 0; h < a->H; h++)
             for (int i = 0; i < p->tq; i++) {
                 long state = ((long)b * a->H + h) * TILE + i;
                 real *row = out + out_at(p, b, h, p->i0 + i);
                 for (int c = 0; c < a->dh; c++) row[c] = a->acc[state * a->dh + c] / a->sum[state];
-                if (lse) lse[lse_at(p, b, h, p->i0 + i)] = a->max[state] + (real)log(a->sum[state]);
+                if (kept) kept[kept_at(p, b, h, p->i0 + i)] = a->max[state] + (real)log(a->sum[state]);
             }
 }
 
-static void fused_fwd(struct attn *a, real *out, real *lse, const real *qkv, const struct model_batch *batch, int layer, int train, uint32_t step)
+static void fused_fwd(struct attn *a, real *out, real *kept, const real *qkv, const struct model_batch *batch, int layer, int train, uint32_t step)
 {
     struct pass p = { .a = a, .batch = batch, .layer = layer, .train = train, .step = step, .qkv = qkv };
     int chunk = chunk_size(a, batch->B, batch->T);
@@ -301,30 +319,31 @@ static void fused_fwd(struct attn *a, real *out, real *lse, const real *qkv, con
         if (a->encoder->qk) turn(&p);
         for (p.i0 = 0; p.i0 < batch->T; p.i0 += TILE) {
             p.tq = min(TILE, batch->T - p.i0);
-            tile_row_fwd(&p, out, lse);
+            tile_row_fwd(&p, out, kept);
         }
     }
 }
 
 /* ---- fused path, backward ---- */
 
-static void tile_bwd(struct pass *p, real *dqkv, const real *dout, const real *out, const real *lse)
+static void tile_bwd(struct pass *p, real *dqkv, const real *dout, const real *out, const real *kept)
 {
     struct attn *a = p->a;
     int wanted = a->encoder->bias && a->trained;
     if (a->encoder->bias) bias_tile(p);
     if (wanted && !shared_bias(p)) zero(a->dbias_t, tile_elements(a));
+    struct kern_attn t = tile_of(p);
+    t.add_q = p->j0 > 0, t.add_kv = p->i0 > (a->causal ? p->j0 : 0);                 /* the first tile of a row, of a column */
     for (int b = 0; b < p->count; b++)
         for (int h = 0; h < a->H; h++) {
-            struct kern_attn t = head(p, b, h);
-            t.add_q = p->j0 > 0, t.add_kv = p->i0 > (a->causal ? p->j0 : 0);         /* the first tile of a row, of a column */
+            head(&t, p, b, h);
             int dense = a->encoder->qk != NULL;
             real *dq = dense ? a->dq_out + dense_at(p, b, h, p->i0) : dqkv + qkv_at(p, b, h, p->i0);
             real *dk = dense ? a->dk_out + dense_at(p, b, h, p->j0) : dqkv + qkv_at(p, b, h, p->j0) + a->d;
             real *dv = dqkv + qkv_at(p, b, h, p->j0) + 2 * a->d;
             long o = out_at(p, b, h, p->i0);
             a->kern->attn_bwd(dq, dk, dv, wanted ? a->dbias_t + set_at(p) + (long)h * TILE * TILE : NULL, out + o, dout + o, a->d,
-                              lse + lse_at(p, b, h, p->i0), &t);
+                              kept + kept_at(p, b, h, p->i0), &t);
         }
     if (wanted && !shared_bias(p)) bias_tile_bwd(p);
 }
@@ -345,7 +364,7 @@ static void turn_bwd(const struct pass *p, real *dqkv)
     scatter(dqkv + a->d, a->dk, 3 * a->d, p->count, a->H, T, a->dh);
 }
 
-static void fused_bwd(struct attn *a, real *dqkv, const real *dout, const real *out, const real *lse, const real *qkv,
+static void fused_bwd(struct attn *a, real *dqkv, const real *dout, const real *out, const real *kept, const real *qkv,
                       const struct model_batch *batch, int layer, uint32_t step)
 {
     struct pass p = { .a = a, .batch = batch, .layer = layer, .train = 1, .step = step, .qkv = qkv };
@@ -356,7 +375,7 @@ static void fused_bwd(struct attn *a, real *dqkv, const real *dout, const real *
             p.tq = min(TILE, batch->T - p.i0);
             for (p.j0 = 0; p.j0 < last_tile(&p); p.j0 += TILE) {
                 p.tk = min(TILE, batch->T - p.j0);
-                tile_bwd(&p, dqkv, dout, out, lse);
+                tile_bwd(&p, dqkv, dout, out, kept);
             }
         }
         if (a->encoder->qk) turn_bwd(&p, dqkv);
@@ -489,17 +508,17 @@ static void general_bwd(struct attn *a, real *dqkv, const real *dout, const real
     }
 }
 
-void attn_fwd(struct attn *a, real *out, real *lse, const real *qkv, const struct model_batch *batch, int layer, int train, uint32_t step)
+void attn_fwd(struct attn *a, real *out, real *kept, const real *qkv, const struct model_batch *batch, int layer, int train, uint32_t step)
 {
     if (general(a)) general_fwd(a, out, qkv, batch, layer, train, step);
-    else fused_fwd(a, out, lse, qkv, batch, layer, train, step);
+    else fused_fwd(a, out, kept, qkv, batch, layer, train, step);
 }
 
-void attn_bwd(struct attn *a, real *dqkv, const real *dout, const real *out, const real *lse, const real *qkv,
+void attn_bwd(struct attn *a, real *dqkv, const real *dout, const real *out, const real *kept, const real *qkv,
               const struct model_batch *batch, int layer, uint32_t step)
 {
     if (general(a)) general_bwd(a, dqkv, dout, qkv, batch, layer, step);
-    else fused_bwd(a, dqkv, dout, out, lse, qkv, batch, layer, step);
+    else fused_bwd(a, dqkv, dout, out, kept, qkv, batch, layer, step);
 }
 
 /* ---- looking on ---- */

@@ -1,9 +1,9 @@
 /* attn -- multi-head attention with the encoder's hooks, forward and backward.
  *
- * The fused path (embed, qk and bias hooks) works on tiles of 64 x 64 logits and keeps only the
- * logarithm of each row's sum, so its memory grows with T.  Encoders with a logits or value hook take
- * the general path, which holds all logits of a few sequences and grows with T*T.  Both recompute in the
- * backward pass rather than store.
+ * The fused path (embed, qk and bias hooks) works on tiles of 64 x 64 logits.  Sequences of one tile keep
+ * their weights for the backward pass; longer ones only the logarithm of each row's sum, from which the
+ * weights are computed again, so memory grows with T.  Encoders with a logits or value hook take the general
+ * path, which holds all logits of a few sequences, grows with T*T and computes everything again.
  */
 #ifndef LAB_NN_ATTN_H
 #define LAB_NN_ATTN_H
@@ -46,15 +46,18 @@ struct attn {
 /* Takes the workspace from the arena for every batch with B <= batch, B*T <= tokens and T <= longest. */
 void attn_plan(struct attn *, struct arena *, int batch, int tokens, int longest, int train);
 
+/* Elements that the forward of one layer keeps for its backward, over the same batches. */
+size_t attn_kept(const struct attn *, int batch, int tokens, int longest);
+
 /* Before the first forward of a step (or of an evaluation batch): weights and positions may have changed. */
 void attn_begin(struct attn *);
 /* After the last backward of a step: hands on the gradient of biases that were shared by its sequences.  batch: any part of the step's. */
 void attn_end(struct attn *, const struct model_batch *batch, uint32_t step);
 
-/* out [B,T,d] from qkv [B,T,3d] (queries, keys, values; biases added).  lse [B,H,T] is kept for the backward; NULL: none follows. */
-void attn_fwd(struct attn *, lab_real *out, lab_real *lse, const lab_real *qkv, const struct model_batch *, int layer, int train, uint32_t step);
-/* dqkv [B,T,3d] overwritten; the encoder's gradients are added to.  general path: lse unused. */
-void attn_bwd(struct attn *, lab_real *dqkv, const lab_real *dout, const lab_real *out, const lab_real *lse, const lab_real *qkv,
+/* out [B,T,d] from qkv [B,T,3d] (queries, keys, values; biases added).  kept: attn_kept elements for the backward; NULL: none follows. */
+void attn_fwd(struct attn *, lab_real *out, lab_real *kept, const lab_real *qkv, const struct model_batch *, int layer, int train, uint32_t step);
+/* dqkv [B,T,3d] overwritten; the encoder's gradients are added to. */
+void attn_bwd(struct attn *, lab_real *dqkv, const lab_real *dout, const lab_real *out, const lab_real *kept, const lab_real *qkv,
               const struct model_batch *, int layer, uint32_t step);
 
 /* For who looks on, after attn_fwd without dropout: weights [B,H,T,T], what each query gives to each key.  They are read off the

@@ -101,6 +101,7 @@ INLINE vec vec_log(vec x) { for (int i = 0; i < W; i++) x[i] = (real)log(x[i]); 
 #endif
 
 #define EXP_LOW ((real)-87)          /* exp below this is nothing: exactly 0 here, and never a slow denormal */
+#define EXP_OF_LOW ((real)1.66e-38)  /* a little above */
 #define MASKED  ((real)-1e30)        /* logit of a key that may not be seen; finite, so that no row makes nan */
 
 /* C has no ?: for vectors: a where a > b, else b; and exp(x) for x <= 88. */
@@ -108,8 +109,8 @@ INLINE vec vec_log(vec x) { for (int i = 0; i < W; i++) x[i] = (real)log(x[i]); 
 INLINE V max##suffix(V a, V b) { M m = a > b; return (V)((m & (M)a) | (~m & (M)b)); }         \
 INLINE V exp##suffix(V x)                                                                     \
 {                                                                                             \
-    V low = (V){ 0 } + EXP_LOW;                                                               \
-    return (V)((x > low) & (M)raw_exp##suffix(max##suffix(x, low)));                          \
+    V e = raw_exp##suffix(max##suffix(x, (V){ 0 } + EXP_LOW));                                \
+    return (V)((e > EXP_OF_LOW) & (M)e);                                                      \
 }
 
 VEC_BASICS(_v, vec, mask)
@@ -270,9 +271,44 @@ static void norm_fwd(real *out, real *xhat, real *rstd, real *sum, const real *x
 
 /* out = xhat w + b, xhat = (r - mean) rstd:  dr = rstd (g - mean(g) - xhat mean(g xhat)) with g = dout w;
  * RMSNorm has no mean, so no mean(g). */
+struct norm_grads { real *dw, *db, *dr_sum; };       /* db, dr_sum NULL: not wanted */
+
+/* n rows of nv whole vectors; the weights' gradients stay in registers: nv is a constant wherever this is inlined. */
+INLINE void norm_bwd_rows(int nv, real *dr, const struct norm_grads *g, const real *dout, const real *carry, const real *xhat,
+                          const real *rstd, const real *w, int type, int n)
+{
+    vec dw[8], db[8], sum[8];
+    _Pragma("GCC unroll 8") for (int u = 0; u < nv; u++) dw[u] = db[u] = sum[u] = (vec){ 0 };
+    for (int i = 0; i < n; i++, dr += nv * W, dout += nv * W, xhat += nv * W, carry = carry ? carry + nv * W : carry) {
+        vec s1 = { 0 }, s2 = { 0 }, go[8], h[8], m1 = { 0 };
+        _Pragma("GCC unroll 8") for (int u = 0; u < nv; u++) {
+            vec o = load(dout + u * W);
+            h[u] = load(xhat + u * W), go[u] = o * load(w + u * W);
+            s1 += go[u], s2 += go[u] * h[u];
+            db[u] += o, dw[u] += o * h[u];
+        }
+        if (type == KERN_LAYERNORM) m1 += lane_sum(s1) / (real)(nv * W);
+        real m2 = lane_sum(s2) / (real)(nv * W);
+        _Pragma("GCC unroll 8") for (int u = 0; u < nv; u++) {
+            vec r = rstd[i] * (go[u] - m1 - h[u] * m2);
+            if (carry) r += load(carry + u * W);
+            sum[u] += r;
+            store(dr + u * W, r);
+        }
+    }
+    _Pragma("GCC unroll 8") for (int u = 0; u < nv; u++) {
+        store(g->dw + u * W, load(g->dw + u * W) + dw[u]);
+        if (g->db) store(g->db + u * W, load(g->db + u * W) + db[u]);
+        if (g->dr_sum) store(g->dr_sum + u * W, load(g->dr_sum + u * W) + sum[u]);
+    }
+}
+
 static void norm_bwd(real *dr, real *restrict dw, real *restrict db, real *restrict dr_sum, const real *dout, const real *carry,
                      const real *xhat, const real *rstd, const real *w, int type, int n, int d)
 {
+    struct norm_grads g = { dw, db, dr_sum };
+    if (d == 4 * W) { norm_bwd_rows(4, dr, &g, dout, carry, xhat, rstd, w, type, n); return; }
+    if (d == 8 * W) { norm_bwd_rows(8, dr, &g, dout, carry, xhat, rstd, w, type, n); return; }
     for (int i = 0; i < n; i++, dr += d, dout += d, xhat += d, carry = carry ? carry + d : carry) {
         vec s1 = { 0 }, s2 = { 0 };
         int c = 0;
@@ -355,7 +391,7 @@ static void act_bwd(real *dpre, real *dbias, const real *dout, const real *act, 
     }
 }
 
-/* ---- small products for attention ----
+/* ---- products ----
  * c [m,n] (+)= a [m,k] b [k,n]; a's elements are am apart by row and ak by column, so a transposed a costs
  * nothing; b and c are row-major.  mr x nv vectors of c stay in registers. */
 
@@ -363,16 +399,19 @@ static void act_bwd(real *dpre, real *dbias, const real *dout, const real *act, 
 INLINE void tile##suffix(int mr, int nv, const real *a, long am, long ak, const real *b, long ldb, real *c, long ldc, \
                          int n, int k, int add)                                                                       \
 {                                                                                                                     \
-    V acc[8][2];                                                                                                      \
-    _Pragma("GCC unroll 8") for (int i = 0; i < mr; i++)                                                              \
-        _Pragma("GCC unroll 2") for (int j = 0; j < nv; j++) acc[i][j] = (V){ 0 };                                    \
+    V acc[16][2];                                                                                                     \
+    _Pragma("GCC unroll 16") for (int i = 0; i < mr; i++)                                                             \
+        _Pragma("GCC unroll 2") for (int j = 0; j < nv; j++) {                                                        \
+            acc[i][j] = (V){ 0 };                                                                                     \
+            __builtin_prefetch(c + i * ldc + j * L, 1);          /* often far away, and not needed before the end */      \
+        }                                                                                                             \
     for (int p = 0; p < k; p++, a += ak, b += ldb) {                                                                  \
         V bv[2];                                                                                                      \
         _Pragma("GCC unroll 2") for (int j = 0; j < nv; j++) bv[j] = *(const VU *)(b + j * L);                        \
-        _Pragma("GCC unroll 8") for (int i = 0; i < mr; i++)                                                          \
+        _Pragma("GCC unroll 16") for (int i = 0; i < mr; i++)                                                         \
             _Pragma("GCC unroll 2") for (int j = 0; j < nv; j++) acc[i][j] += a[i * am] * bv[j];                      \
     }                                                                                                                 \
-    _Pragma("GCC unroll 8") for (int i = 0; i < mr; i++, c += ldc)                                                    \
+    _Pragma("GCC unroll 16") for (int i = 0; i < mr; i++, c += ldc)                                                   \
         _Pragma("GCC unroll 2") for (int j = 0; j < nv; j++) {                                                        \
             real *out = c + j * L;                                                                                    \
             int left = n - j * L;                                                                                     \
@@ -380,10 +419,12 @@ INLINE void tile##suffix(int mr, int nv, const real *a, long am, long ak, const 
             else for (int l = 0; l < left; l++) out[l] = add ? out[l] + acc[i][j][l] : acc[i][j][l];                  \
         }                                                                                                             \
 }                                                                                                                     \
-INLINE void panel##suffix(int nv, int m, int n, int k, const real *a, long am, long ak, const real *b, long ldb,      \
-                          real *c, long ldc, int add)                                                                 \
+INLINE void panel##suffix(int nv, int tall, int m, int n, int k, const real *a, long am, long ak, const real *b,      \
+                          long ldb, real *c, long ldc, int add)                                                       \
 {                                                                                                                     \
     int i = 0;                                                                                                        \
+    for (; tall && i + 16 <= m; i += 16)                                                                              \
+        tile##suffix(16, nv, a + i * am, am, ak, b, ldb, c + i * ldc, ldc, n, k, add);                                \
     for (; i + 8 <= m; i += 8) tile##suffix(8, nv, a + i * am, am, ak, b, ldb, c + i * ldc, ldc, n, k, add);          \
     for (; i + 4 <= m; i += 4) tile##suffix(4, nv, a + i * am, am, ak, b, ldb, c + i * ldc, ldc, n, k, add);          \
     for (; i < m; i++) tile##suffix(1, nv, a + i * am, am, ak, b, ldb, c + i * ldc, ldc, n, k, add);                  \
@@ -395,28 +436,28 @@ SMALL_TILE(_h, hvec, hvecu, (W / 2))
 #endif
 
 #if VB == 64
-/* The same by panels of two vectors of b's columns, `panel` elements apart (2 W: b is plain row-major). */
-static void product(int m, int n, int k, const real *a, long am, long ak, const real *b, long ldb, long panel, real *c, long ldc, int add)
+/* The same by panels of two vectors of b's columns, `panel` elements apart (2 W: b is plain row-major).  tall: a's strides are
+ * constants, so 16 rows need no registers for their addresses, and hide the latency where one vector alone is wide. */
+INLINE void panels(int tall, int m, int n, int k, const real *a, long am, long ak, const real *b, long ldb, long panel, real *c, long ldc, int add)
 {
     for (int j = 0; j < n; j += 2 * W, b += panel, c += 2 * W) {
         int left = n - j;
-        if (left > W) panel_v(2, m, left, k, a, am, ak, b, ldb, c, ldc, add);
-#if HALF
-        else if (left <= W / 2) panel_h(1, m, left, k, a, am, ak, b, ldb, c, ldc, add);
-#endif
-        else panel_v(1, m, left, k, a, am, ak, b, ldb, c, ldc, add);
+        if (left > W) panel_v(2, 0, m, left, k, a, am, ak, b, ldb, c, ldc, add);
+        else if (left <= W / 2) panel_h(1, tall, m, left, k, a, am, ak, b, ldb, c, ldc, add);
+        else panel_v(1, tall, m, left, k, a, am, ak, b, ldb, c, ldc, add);
     }
 }
-
-static void small_gemm(int m, int n, int k, const real *a, long am, long ak, const real *b, long ldb, real *c, long ldc, int add)
+static void product(int m, int n, int k, const real *a, long am, long ak, const real *b, long ldb, long panel, real *c, long ldc, int add)
 {
-    product(m, n, k, a, am, ak, b, ldb, 2 * W, c, ldc, add);
+    panels(0, m, n, k, a, am, ak, b, ldb, panel, c, ldc, add);
 }
+#define SMALL(m, n, k, a, am, ak, b, ldb, c, ldc, add) panels(1, m, n, k, a, am, ak, b, ldb, 2 * W, c, ldc, add)
 #else
-static void small_gemm(int m, int n, int k, const real *a, long am, long ak, const real *b, long ldb, real *c, long ldc, int add)
+INLINE void small_panels(int m, int n, int k, const real *a, long am, long ak, const real *b, long ldb, real *c, long ldc, int add)
 {
-    for (int j = 0; j < n; j += W) panel_v(1, m, n - j, k, a, am, ak, b + j, ldb, c + j, ldc, add);     /* 16 registers: one vector wide */
+    for (int j = 0; j < n; j += W) panel_v(1, 0, m, n - j, k, a, am, ak, b + j, ldb, c + j, ldc, add);     /* 16 registers: one vector wide */
 }
+#define SMALL small_panels
 #endif
 
 /* ---- transposing ---- */
@@ -444,15 +485,18 @@ INLINE void transpose_16x16(real *out, long ldo, const real *x, long ldx, real s
     SWAPS_BELOW_8(16)
     _Pragma("GCC unroll 16") for (int i = 0; i < 16; i++) store(out + i * ldo, r[i]);
 }
-/* 16 rows of 8 columns: rows i and i + 8 share a register, whose halves are transposed side by side. */
-INLINE void transpose_16x8(real *out, long ldo, const real *x, long ldx, real scale)
+/* rows (16 or 8) of 8 columns: rows i and i + 8 share a register, whose halves are transposed side by side. */
+INLINE void transpose_by_8(int rows, real *out, long ldo, const real *x, long ldx, real scale)
 {
     vec r[8];
     _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++)
-        r[i] = __builtin_shufflevector(*(const hvecu *)(x + i * ldx), *(const hvecu *)(x + (i + 8) * ldx),
+        r[i] = __builtin_shufflevector(*(const hvecu *)(x + i * ldx), *(const hvecu *)(x + (i + rows - 8) * ldx),
                                        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) * scale;
     SWAPS_BELOW_8(8)
-    _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) store(out + i * ldo, r[i]);
+    _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) {
+        if (rows == 16) store(out + i * ldo, r[i]);
+        else *(hvecu *)(out + i * ldo) = __builtin_shufflevector(r[i], r[i], 0, 1, 2, 3, 4, 5, 6, 7);
+    }
 }
 /* 8 rows of 16 columns: the halves become columns i and i + 8. */
 INLINE void transpose_8x16(real *out, long ldo, const real *x, long ldx, real scale)
@@ -478,7 +522,10 @@ INLINE void transpose_plain(real *restrict out, long ldo, const real *restrict x
             if (high == 16) transpose_16x16(out + c * ldo + r, ldo, x + r * ldx + c, ldx, scale);
             else transpose_8x16(out + c * ldo + r, ldo, x + r * ldx + c, ldx, scale);
         }
-        if (high == 16 && c + 8 <= cols) transpose_16x8(out + c * ldo + r, ldo, x + r * ldx + c, ldx, scale), c += 8;
+        for (; c + 8 <= cols; c += 8) {
+            if (high == 16) transpose_by_8(16, out + c * ldo + r, ldo, x + r * ldx + c, ldx, scale);
+            else transpose_by_8(8, out + c * ldo + r, ldo, x + r * ldx + c, ldx, scale);
+        }
         for (; c < cols; c++) for (int i = r; i < r + high; i++) out[c * ldo + i] = x[i * ldx + c] * scale;
     }
 #endif
@@ -498,25 +545,93 @@ static void pack(real *packed, const real *w, int out, int in)
 #endif
 
 /* ---- attention ----
- * Scores are kept transposed, s [key][query], rows KERN_TILE apart: a query is a lane, so the softmax over
- * keys needs no sum across lanes. */
+ * Scores are kept transposed, s [key][query]: a query is a lane, so the softmax over keys needs no sum across lanes.  Rows are LD
+ * apart, a constant of each copy of these functions, so that addresses cost nothing. */
 
-#define LD KERN_TILE
-#define COLUMNS(suffix, V, VU)                                                                                   \
-/* max over keys; s = exp(s - max); sum over keys */                                                                   \
-INLINE void softmax_columns##suffix(real *s, int tk, real *max_out, real *sum_out)                                     \
-{                                                                                                                      \
-    V m = *(VU *)s, sum = { 0 };                                                                                       \
-    for (int j = 1; j < tk; j++) m = max##suffix(m, *(VU *)(s + j * LD));                                     \
-    for (int j = 0; j < tk; j++) { V e = exp##suffix(*(VU *)(s + j * LD) - m); *(VU *)(s + j * LD) = e; sum += e; }           \
-    *(VU *)max_out = m;                                                                                                \
-    *(VU *)sum_out = sum;                                                                                              \
-}                                                                                                                      \
-/* p = exp(s - lse) */                                                                                                 \
-INLINE void exp_columns##suffix(real *s, int tk, const real *lse)                                                      \
-{                                                                                                                      \
-    V l = *(const VU *)lse;                                                                                            \
-    for (int j = 0; j < tk; j++) *(VU *)(s + j * LD) = exp##suffix(*(VU *)(s + j * LD) - l);                                  \
+#define GROUP (VB == 64 ? 16 : 8)    /* coordinates of a head at a time: as many registers as there are to spare */
+enum { LARGEST, WEIGHTED };          /* what dots collects over keys: the largest s, or sum p s */
+
+#define COLUMNS(suffix, V, VU)                                                                                                \
+/* s_j (+)= sum over c < n of x_c y_j[c] for one block of queries; n, LD and collect are constants.  On the way, the next      \
+ * head's weights are sent for, and the next sequence's values. */                                                            \
+INLINE V dots_group##suffix(int n, int LD, int collect, real *s, int add, const real *x, const real *y, long ldy, int tk,     \
+                            const real *p)                                                                                    \
+{                                                                                                                             \
+    V xv[GROUP], collected = (V){ 0 } + (collect == LARGEST ? 10 * MASKED : 0);                                               \
+    _Pragma("GCC unroll 16") for (int c = 0; c < n; c++) xv[c] = *(const VU *)(x + c * LD);                                   \
+    for (int j = 0; j < tk; j++, s += LD, y += ldy, p += LD) {                                                                \
+        V t = xv[0] * y[0];                                                                                                   \
+        if (add) t += *(VU *)s;                                                                                               \
+        _Pragma("GCC unroll 16") for (int c = 1; c < n; c++) t += xv[c] * y[c];                                               \
+        *(VU *)s = t;                                                                                                         \
+        __builtin_prefetch(p + tk * LD, collect == LARGEST);                                                                  \
+        if (collect == WEIGHTED) __builtin_prefetch(y + (long)tk * ldy, 0, 2);                                                \
+        if (collect == LARGEST) collected = max##suffix(collected, t);                                                        \
+        else collected += *(const VU *)p * t;                                                                                 \
+    }                                                                                                                         \
+    return collected;                                                                                                         \
+}                                                                                                                             \
+INLINE V dots##suffix(int LD, int collect, real *s, int add, const real *x, const real *y, long ldy, int tk, int dh,          \
+                      const real *p)                                                                                          \
+{                                                                                                                             \
+    V collected = { 0 };                                                                                                      \
+    int c = 0;                                                                                                                \
+    for (; c + GROUP <= dh; c += GROUP, add = 1)                                                                              \
+        collected = dots_group##suffix(GROUP, LD, collect, s, add, x + c * LD, y + c, ldy, tk, p);                            \
+    for (; c + 8 <= dh; c += 8, add = 1)                                                                                      \
+        collected = dots_group##suffix(8, LD, collect, s, add, x + c * LD, y + c, ldy, tk, p);                                \
+    for (; c < dh; c++, add = 1) collected = dots_group##suffix(1, LD, collect, s, add, x + c * LD, y + c, ldy, tk, p);       \
+    return collected;                                                                                                         \
+}                                                                                                                             \
+/* s = exp(s - largest); returns the sum over keys. */                                                                        \
+INLINE V exp_columns##suffix(int LD, real *s, int tk, V largest)                                                              \
+{                                                                                                                             \
+    V sum = { 0 };                                                                                                            \
+    for (int j = 0; j < tk; j++, s += LD) {                                                                                   \
+        V e = exp##suffix(*(VU *)s - largest);                                                                                \
+        *(VU *)s = e;                                                                                                         \
+        sum += e;                                                                                                             \
+    }                                                                                                                         \
+    return sum;                                                                                                               \
+}                                                                                                                             \
+INLINE void scale_columns##suffix(int LD, real *s, int tk, V factor)                                                          \
+{                                                                                                                             \
+    for (int j = 0; j < tk; j++, s += LD) *(VU *)s *= factor;                                                                 \
+}                                                                                                                             \
+INLINE void scale_block##suffix(int LD, real *s, int tk, const real *factor)                                                  \
+{                                                                                                                             \
+    scale_columns##suffix(LD, s, tk, *(const VU *)factor);                                                                    \
+}                                                                                                                             \
+/* dp = scale dS, dS = p (dp - delta); dbias += dS.  On the way, the next sequence's keys and queries are sent for. */         \
+INLINE void slope_block##suffix(int LD, real *dp, const real *p, const struct kern_attn *a, const real *delta, real *dbias)   \
+{                                                                                                                             \
+    V d = *(const VU *)delta;                                                                                                 \
+    for (int j = 0; j < a->tk; j++, dp += LD, p += LD) {                                                                      \
+        V ds = *(const VU *)p * (*(VU *)dp - d);                                                                              \
+        *(VU *)dp = ds * a->scale;                                                                                            \
+        if (dbias) *(VU *)(dbias + j * KERN_TILE) += ds;                                                                      \
+        __builtin_prefetch(a->k + (a->tk + j) * a->ldk, 0, 2);                                                                \
+        __builtin_prefetch(a->q + (a->tk + j) * a->ldq, 0, 2);                                                                \
+    }                                                                                                                         \
+}                                                                                                                             \
+/* Scores of a block become its softmax, or for a tile of several its exponentials, their largest logit and their sum. */     \
+INLINE void softmax_block##suffix(int LD, real *s, int prepared, const real *qt, const struct kern_attn *a, real *max,        \
+                                  real *sum)                                                                                  \
+{                                                                                                                             \
+    V largest = dots##suffix(LD, LARGEST, s, prepared, qt, a->k, a->ldk, a->tk, a->dh, s);                                    \
+    V total = exp_columns##suffix(LD, s, a->tk, largest);                                                                     \
+    if (max) *(VU *)max = largest, *(VU *)sum = total;                                                                        \
+    else scale_columns##suffix(LD, s, a->tk, 1 / total);                                                                      \
+}                                                                                                                             \
+/* The same from what the forward pass has kept: p = exp(s - lse). */                                                         \
+INLINE void again_block##suffix(int LD, real *s, int prepared, const real *qt, const struct kern_attn *a, const real *lse)    \
+{                                                                                                                             \
+    dots##suffix(LD, LARGEST, s, prepared, qt, a->k, a->ldk, a->tk, a->dh, s);                                                \
+    exp_columns##suffix(LD, s, a->tk, *(const VU *)lse);                                                                      \
+}                                                                                                                             \
+INLINE void dp_block##suffix(int LD, real *dp, const real *gt, const real *p, const struct kern_attn *a, real *delta)         \
+{                                                                                                                             \
+    *(VU *)delta = dots##suffix(LD, WEIGHTED, dp, 0, gt, a->v, a->ldv, a->tk, a->dh, p);                                      \
 }
 
 COLUMNS(_v, vec, vecu)
@@ -524,102 +639,116 @@ COLUMNS(_v, vec, vecu)
 COLUMNS(_h, hvec, hvecu)
 #endif
 
-/* Calls f_v on blocks of W lanes and f_h on a last half block. */
+/* Calls f_v on blocks of W queries from i, and f_h on a last half block. */
 #if HALF
-#define BY_COLUMNS(width, call_v, call_h) do { int i = 0; for (; i + W <= (width); i += W) call_v; if (i < (width)) call_h; } while (0)
+#define BY_COLUMNS(width, f, ...) do { int i = 0;          \
+        for (; i + W <= (width); i += W) f##_v(__VA_ARGS__); \
+        if (i < (width)) f##_h(__VA_ARGS__); } while (0)
 #else
-#define BY_COLUMNS(width, call_v, call_h) do { for (int i = 0; i < (width); i += W) call_v; } while (0)
+#define BY_COLUMNS(width, f, ...) do { for (int i = 0; i < (width); i += W) f##_v(__VA_ARGS__); } while (0)
 #endif
 
 INLINE int padded(int t) { return (t + PAD - 1) / PAD * PAD; }
 
 /* out [cols][LD] = scale * x [rows][ldx] transposed, rows padded with zeros */
-static void transpose(real *restrict out, const real *restrict x, long ldx, int rows, int cols, real scale)
+INLINE void transpose(int LD, real *restrict out, const real *restrict x, long ldx, int rows, int cols, real scale)
 {
     transpose_plain(out, LD, x, ldx, rows, cols, scale);
     for (int c = 0; c < cols && rows < padded(rows); c++)
         for (int r = rows; r < padded(rows); r++) out[c * LD + r] = 0;
 }
 
-/* s [tk][tq] = k (scale q)^T + bias, masked; qt receives the transposed queries. */
-static void scores(real *s, real *qt, const struct kern_attn *a)
+/* What scores begin with, where that is not 0: the bias, and no chance for a key that may not be seen. Returns whether it is so. */
+INLINE int prepare(int LD, real *s, const struct kern_attn *a)
 {
     int width = padded(a->tq);
-    transpose(qt, a->q, a->ldq, a->tq, a->dh, a->scale);
-    small_gemm(a->tk, width, a->dh, a->k, a->ldk, 1, qt, LD, s, LD, 0);
-    if (a->bias)
-        for (int j = 0; j < a->tk; j++)
-            for (int i = 0; i < width; i++) s[j * LD + i] += a->bias[j * LD + i];
-    for (int j = a->shift + 1 > 0 ? a->shift + 1 : 0; j < a->tk; j++)      /* queries before j - shift may not see key j */
-        for (int i = 0; i < j - a->shift && i < width; i++) s[j * LD + i] = MASKED;
-    if (a->key_ok)
-        for (int j = 0; j < a->tk; j++)
-            if (!a->key_ok[j]) for (int i = 0; i < width; i++) s[j * LD + i] = MASKED;
-}
-
-static void drop_weights(real *s, const struct kern_attn *a)
-{
-    if (a->drop.p > 0)
-        for (int j = 0; j < a->tk; j++) dropout_rows(s + j * LD, &a->drop, a->drop.block + (uint32_t)j * a->drop_ld, (size_t)a->tq);
-}
-
-/* x [rows][cols], rows ldx apart: row i times factor[i] */
-INLINE void scale_rows(real *x, long ldx, int rows, int cols, const real *factor)
-{
-    for (int i = 0; i < rows; i++, x += ldx) {
-        int c = 0;
-#if HALF
-        for (; c + W / 2 <= cols; c += W / 2) *(hvecu *)(x + c) *= factor[i];
-#else
-        for (; c + W <= cols; c += W) store(x + c, load(x + c) * factor[i]);
-#endif
-        for (; c < cols; c++) x[c] *= factor[i];
+    if (!a->bias && !a->key_ok && a->shift >= a->tk - 1) return 0;
+    for (int j = 0; j < a->tk; j++, s += LD) {
+        int before = j - a->shift < width ? j - a->shift : width, hidden = a->key_ok && !a->key_ok[j] ? width : before;
+        for (int i = 0; i < width; i += PAD)
+            for (int l = 0; l < PAD; l++) s[i + l] = a->bias ? a->bias[j * KERN_TILE + i + l] : 0;
+        for (int i = 0; i < hidden; i++) s[i] = MASKED;
     }
+    return 1;
 }
 
-static void attn_fwd(real *out, long ldo, real *lse, const struct kern_attn *a)
+/* out = s, dropped; s itself where nothing is dropped */
+INLINE const real *drop_weights(int LD, real *out, const real *s, const struct kern_attn *a)
 {
-    real *s = a->scratch, *qt = s + KERN_TILE * LD, *max = qt + a->dh * LD, *sum = max + LD, *inverse = sum + LD;
-    int width = padded(a->tq);
-    scores(s, qt, a);
-    BY_COLUMNS(width, softmax_columns_v(s + i, a->tk, max + i, sum + i), softmax_columns_h(s + i, a->tk, max + i, sum + i));
-    for (int i = width; i % W; i++) sum[i] = 1;      /* lanes of the last vector that are no queries: the logarithm of 0 is slow */
-    for (int i = 0; i < width; i += W) {
-        vec total = load(sum + i);
-        store(inverse + i, 1 / total);
-        store(max + i, load(max + i) + vec_log(total));
+    if (!(a->drop.p > 0)) return s;
+    for (int j = 0; j < a->tk; j++) {
+        if (out != s) memcpy(out + j * LD, s + j * LD, (size_t)a->tq * sizeof *s);
+        dropout_rows(out + j * LD, &a->drop, a->drop.block + (uint32_t)j * a->drop_ld, (size_t)a->tq);
     }
-    if (lse) memcpy(lse, max, (size_t)a->tq * sizeof *lse);
-    drop_weights(s, a);
-    small_gemm(a->tq, a->dh, a->tk, s, 1, LD, a->v, a->ldv, out, ldo, 0);
-    scale_rows(out, ldo, a->tq, a->dh, inverse);     /* the weights' denominators: dh products a query instead of tk */
+    return out;
+}
+
+/* c [m,n] (+)= s^T b over k keys, and s b over k queries */
+enum { FEW = 16 };                   /* queries: then LD is FEW, not KERN_TILE */
+static void few_over_keys(int m, int n, int k, const real *s, const real *b, long ldb, real *c, long ldc, int add)
+{
+    SMALL(m, n, k, s, 1, FEW, b, ldb, c, ldc, add);
+}
+static void few_over_queries(int m, int n, int k, const real *s, const real *b, long ldb, real *c, long ldc, int add)
+{
+    SMALL(m, n, k, s, FEW, 1, b, ldb, c, ldc, add);
+}
+static void many_over_keys(int m, int n, int k, const real *s, const real *b, long ldb, real *c, long ldc, int add)
+{
+    SMALL(m, n, k, s, 1, KERN_TILE, b, ldb, c, ldc, add);
+}
+static void many_over_queries(int m, int n, int k, const real *s, const real *b, long ldb, real *c, long ldc, int add)
+{
+    SMALL(m, n, k, s, KERN_TILE, 1, b, ldb, c, ldc, add);
+}
+#define OVER_KEYS (LD == FEW ? few_over_keys : many_over_keys)
+#define OVER_QUERIES (LD == FEW ? few_over_queries : many_over_queries)
+
+struct attn_scratch { real *s, *dp, *dropped, *qt, *gt, *row[4]; };
+static struct attn_scratch scratch_of(const struct kern_attn *a)
+{
+    struct attn_scratch r = { .s = a->scratch };
+    r.dp = r.s + KERN_TILE * KERN_TILE, r.dropped = r.dp + KERN_TILE * KERN_TILE, r.qt = r.dropped + KERN_TILE * KERN_TILE;
+    r.gt = r.qt + a->dh * KERN_TILE, r.row[0] = r.gt + a->dh * KERN_TILE;
+    for (int i = 1; i < 4; i++) r.row[i] = r.row[i - 1] + KERN_TILE;
+    return r;
+}
+
+INLINE void fwd(int LD, real *out, long ldo, real *weights, const struct kern_attn *a)
+{
+    struct attn_scratch r = scratch_of(a);
+    real *s = weights ? weights : r.s;
+    int prepared = prepare(LD, s, a);
+    transpose(LD, r.qt, a->q, a->ldq, a->tq, a->dh, a->scale);
+    BY_COLUMNS(padded(a->tq), softmax_block, LD, s + i, prepared, r.qt + i, a, NULL, NULL);
+    OVER_KEYS(a->tq, a->dh, a->tk, drop_weights(LD, r.dropped, s, a), a->v, a->ldv, out, ldo, 0);
+}
+static void attn_fwd(real *out, long ldo, real *weights, const struct kern_attn *a)
+{
+    if (a->tq <= FEW) fwd(FEW, out, ldo, weights, a);
+    else fwd(KERN_TILE, out, ldo, weights, a);
 }
 
 static void attn_step(real *max, real *sum, real *acc, int first, const struct kern_attn *a)
 {
-    real *s = a->scratch, *qt = s + KERN_TILE * LD, *tile_max = qt + a->dh * LD, *tile_sum = tile_max + LD;
-    scores(s, qt, a);
-    BY_COLUMNS(padded(a->tq), softmax_columns_v(s + i, a->tk, tile_max + i, tile_sum + i), softmax_columns_h(s + i, a->tk, tile_max + i, tile_sum + i));
+    struct attn_scratch r = scratch_of(a);
+    real *s = r.s, *tile_max = r.row[0], *tile_sum = r.row[1], *keep = r.row[2], *gain = r.row[3];
+    int width = padded(a->tq), prepared = prepare(KERN_TILE, s, a);
+    transpose(KERN_TILE, r.qt, a->q, a->ldq, a->tq, a->dh, a->scale);
+    BY_COLUMNS(width, softmax_block, KERN_TILE, s + i, prepared, r.qt + i, a, tile_max + i, tile_sum + i);
     for (int i = 0; i < a->tq; i++) {
         real before = first ? MASKED : max[i], now = before > tile_max[i] ? before : tile_max[i];
-        real keep = first ? 0 : (real)exp(before - now), gain = (real)exp(tile_max[i] - now);
+        keep[i] = first ? 0 : (real)exp(before - now), gain[i] = (real)exp(tile_max[i] - now);
         max[i] = now;
-        sum[i] = (first ? 0 : sum[i] * keep) + tile_sum[i] * gain;
-        for (int j = 0; j < a->tk; j++) s[j * LD + i] *= gain;
-        for (int c = 0; c < a->dh; c++) acc[i * a->dh + c] = first ? 0 : acc[i * a->dh + c] * keep;
+        sum[i] = (first ? 0 : sum[i] * keep[i]) + tile_sum[i] * gain[i];
+        for (int c = 0; c < a->dh; c++) acc[i * a->dh + c] = first ? 0 : acc[i * a->dh + c] * keep[i];
     }
-    drop_weights(s, a);
-    small_gemm(a->tq, a->dh, a->tk, s, 1, LD, a->v, a->ldv, acc, a->dh, 1);
+    for (int i = a->tq; i < width; i++) gain[i] = 0;
+    BY_COLUMNS(width, scale_block, KERN_TILE, s + i, a->tk, gain + i);
+    many_over_keys(a->tq, a->dh, a->tk, drop_weights(KERN_TILE, s, s, a), a->v, a->ldv, acc, a->dh, 1);
 }
 
-/* D by its two definitions: over all keys, D_i = sum_j P_ij dP_ij, a sum down the columns of these tiles; or dO_i . O_i. */
-INLINE void weighted_sum(real *delta, const real *p, const real *dp, int tk, int width)
-{
-    memset(delta, 0, (size_t)width * sizeof *delta);
-    for (int j = 0; j < tk; j++)
-        for (int i = 0; i < width; i++) delta[i] += p[j * LD + i] * dp[j * LD + i];
-}
-INLINE void row_dots(real *delta, const real *x, const real *y, long ld, int rows, int cols)
+static void row_dots(real *delta, const real *x, const real *y, long ld, int rows, int cols)
 {
     for (int i = 0; i < rows; i++) {
         real sum = 0;
@@ -628,38 +757,38 @@ INLINE void row_dots(real *delta, const real *x, const real *y, long ld, int row
     }
 }
 
-/* With P = softmax(S), O = P V:  dV = P^T dO;  dP = dO V^T;  dS = P (dP - D), D_i = dO_i . O_i;
- * dQ = scale dS K;  dK = dS^T (scale Q).  Under dropout P in O and dP carry the mask m:  D is unchanged. */
-static void attn_bwd(real *dq, real *dk, real *dv, real *dbias, const real *out, const real *dout, long ldo, const real *lse,
+/* With P = softmax(S), O = P V:  dV = P^T dO;  dP = dO V^T;  dS = P (dP - D), D_i = dO_i . O_i, which is also
+ * sum_j P_ij dP_ij over all keys;  dQ = scale dS K;  dK = scale dS^T Q.  Under dropout P in O and dP carry the mask:
+ * dO_i . O_i is D still. */
+INLINE void bwd(int LD, real *dq, real *dk, real *dv, real *dbias, const real *out, const real *dout, long ldo, const real *kept,
+                const struct kern_attn *a)
+{
+    struct attn_scratch r = scratch_of(a);
+    int tq = a->tq, tk = a->tk, dh = a->dh, width = padded(tq);
+    const real *p = kept;
+    real *delta = r.row[0], *lse = r.row[1];
+    if (!a->whole) {
+        int prepared = prepare(LD, r.s, a);
+        transpose(LD, r.qt, a->q, a->ldq, tq, dh, a->scale);
+        memset(lse, 0, KERN_TILE * sizeof *lse);
+        memcpy(lse, kept, (size_t)tq * sizeof *lse);
+        BY_COLUMNS(width, again_block, LD, r.s + i, prepared, r.qt + i, a, lse + i);
+        p = r.s;
+    }
+    transpose(LD, r.gt, dout, ldo, tq, dh, 1);
+    BY_COLUMNS(width, dp_block, LD, r.dp + i, r.gt + i, p + i, a, delta + i);
+    OVER_QUERIES(tk, dh, tq, drop_weights(LD, r.dropped, p, a), dout, ldo, dv, a->ldv, a->add_kv);
+    drop_weights(LD, r.dp, r.dp, a);
+    if (a->drop.p > 0 || !a->whole) row_dots(delta, dout, out, ldo, tq, dh);
+    BY_COLUMNS(width, slope_block, LD, r.dp + i, p + i, a, delta + i, dbias ? dbias + i : NULL);
+    OVER_KEYS(tq, dh, tk, r.dp, a->k, a->ldk, dq, a->ldq, a->add_q);
+    OVER_QUERIES(tk, dh, tq, r.dp, a->q, a->ldq, dk, a->ldk, a->add_kv);
+}
+static void attn_bwd(real *dq, real *dk, real *dv, real *dbias, const real *out, const real *dout, long ldo, const real *kept,
                      const struct kern_attn *a)
 {
-    real *p = a->scratch, *dp = p + KERN_TILE * LD, *qt = dp + KERN_TILE * LD, *gt = qt + a->dh * LD, *delta = gt + a->dh * LD, *lse_pad = delta + LD;
-    int tq = a->tq, tk = a->tk, dh = a->dh, width = padded(tq);
-    scores(p, qt, a);
-    memset(lse_pad, 0, LD * sizeof *lse_pad);
-    memcpy(lse_pad, lse, (size_t)tq * sizeof *lse);
-    BY_COLUMNS(width, exp_columns_v(p + i, tk, lse_pad + i), exp_columns_h(p + i, tk, lse_pad + i));
-    transpose(gt, dout, ldo, tq, dh, 1);
-    small_gemm(tk, width, dh, a->v, a->ldv, 1, gt, LD, dp, LD, 0);
-    if (a->drop.p > 0) {
-        real *dropped = gt;          /* the transposed dO has served; P m is needed for dV before dP takes the mask */
-        for (int j = 0; j < tk; j++) {
-            memcpy(dropped, p + j * LD, (size_t)tq * sizeof *p);
-            dropout_rows(dropped, &a->drop, a->drop.block + (uint32_t)j * a->drop_ld, (size_t)tq);
-            small_gemm(1, dh, tq, dropped, 0, 1, dout, ldo, dv + j * a->ldv, a->ldv, a->add_kv);
-        }
-        drop_weights(dp, a);
-    } else small_gemm(tk, dh, tq, p, LD, 1, dout, ldo, dv, a->ldv, a->add_kv);
-    if (a->whole) weighted_sum(delta, p, dp, tk, width);
-    else row_dots(delta, dout, out, ldo, tq, dh);
-    for (int j = 0; j < tk; j++)
-        for (int i = 0; i < width; i++) {
-            real ds = p[j * LD + i] * (dp[j * LD + i] - delta[i]);
-            if (dbias) dbias[j * LD + i] += ds;
-            dp[j * LD + i] = ds * a->scale;
-        }
-    small_gemm(tq, dh, tk, dp, 1, LD, a->k, a->ldk, dq, a->ldq, a->add_q);
-    small_gemm(tk, dh, tq, dp, LD, 1, a->q, a->ldq, dk, a->ldk, a->add_kv);
+    if (a->tq <= FEW) bwd(FEW, dq, dk, dv, dbias, out, dout, ldo, kept, a);
+    else bwd(KERN_TILE, dq, dk, dv, dbias, out, dout, ldo, kept, a);
 }
 
 /* ---- the general path's softmax, by rows ---- */

@@ -69,13 +69,15 @@ struct kern {
     /* dpre, and dbias +=, from dout; act is pre (GELU, SwiGLU) or out (ReLU).  dpre may be dout except for SwiGLU. */
     void (*act_bwd)(lab_real *dpre, lab_real *dbias, const lab_real *dout, const lab_real *act, int type, int n, int f);
 
-    /* The whole row of keys in one tile (tk <= KERN_TILE): out [tq,dh] rows ldo apart; lse [tq] may be NULL. */
-    void (*attn_fwd)(lab_real *out, long ldo, lab_real *lse, const struct kern_attn *);
+    /* The whole row of keys in one tile (tk <= KERN_TILE): out [tq,dh] rows ldo apart; weights [tk,kern_attn_ld(tq)]: the
+     * softmax, key by query, which attn_bwd wants; may be NULL. */
+    void (*attn_fwd)(lab_real *out, long ldo, lab_real *weights, const struct kern_attn *);
     /* One tile of several: max [tq], sum [tq], acc [tq,dh] are the running softmax; start with first = 1. */
     void (*attn_step)(lab_real *max, lab_real *sum, lab_real *acc, int first, const struct kern_attn *);
-    /* dq, dk, dv (rows ldq, ldk, ldv apart, as the inputs'), dbias [tk, KERN_TILE] += if not NULL. */
+    /* dq, dk, dv (rows ldq, ldk, ldv apart, as the inputs'), dbias [tk, KERN_TILE] += if not NULL.
+     * kept: weights of attn_fwd where the tile is whole, else [tq] the logarithm of each row's sum of exponentials. */
     void (*attn_bwd)(lab_real *dq, lab_real *dk, lab_real *dv, lab_real *dbias, const lab_real *out, const lab_real *dout, long ldo,
-                     const lab_real *lse, const struct kern_attn *);
+                     const lab_real *kept, const struct kern_attn *);
 
     /* Softmax of each row of s [n,t] in place over the first t of ld columns. */
     void (*softmax_rows)(lab_real *s, int n, int t, long ld);
@@ -100,7 +102,9 @@ struct kern {
 };
 
 /* Elements of kern_attn.scratch. */
-static inline size_t kern_attn_scratch(int dh) { return (size_t)(3 * dh + 2 * KERN_TILE + 6) * KERN_TILE; }
+static inline size_t kern_attn_scratch(int dh) { return (size_t)(3 * KERN_TILE + 2 * dh + 4) * KERN_TILE; }
+/* Elements between keys in a tile of weights: few queries get rows of their own, so that the tile fills whole cache lines. */
+static inline int kern_attn_ld(int tq) { return tq <= 16 ? 16 : KERN_TILE; }
 
 extern const struct kern kern_generic, kern_avx2, kern_avx512;
 

@@ -30,7 +30,7 @@ struct space {                       /* activations of one forward; inference le
     real *embed_pos;                 /* [T,d] what the embed hook adds */
     real **out, **xhat, **rstd;      /* [2L+1] of each join: [N,d], [N,d], [N] */
     real *residual;                  /* [N,d] the stream between joins under pre-norm */
-    real **qkv, **lse, **att, **pre, **act;      /* [L]: [N,3d] [B,H,T] [N,d] [N,f or 2f] [N,f] */
+    real **qkv, **kept, **att, **pre, **act;     /* [L]: [N,3d] attention's own [N,d] [N,f or 2f] [N,f] */
     real *branch;                    /* [N,d] output of a branch */
     real *dstream, *dnormed, *dbranch;           /* [N,d] */
     real *dqkv, *dact, *dpre;        /* [N,3d] [N,f] [N,f or 2f] */
@@ -223,7 +223,7 @@ static void place_params(struct model *m, struct list *l)
 
 static void plan_tables(struct space *s, struct arena *arena, int L)
 {
-    real ***by_layer[] = { &s->qkv, &s->lse, &s->att, &s->pre, &s->act }, ***by_join[] = { &s->out, &s->xhat, &s->rstd };
+    real ***by_layer[] = { &s->qkv, &s->kept, &s->att, &s->pre, &s->act }, ***by_join[] = { &s->out, &s->xhat, &s->rstd };
     for (int k = 0; k < 5; k++) *by_layer[k] = arena_take(arena, (size_t)L * sizeof(real *));
     for (int k = 0; k < 3; k++) *by_join[k] = arena_take(arena, (size_t)(2 * L + 1) * sizeof(real *));
 }
@@ -234,8 +234,8 @@ static void plan_space(struct model *m, struct space *s, struct arena *arena, in
     size_t n = (size_t)N, d = (size_t)o->d_model, f = (size_t)o->d_ff, wide = o->activation == MODEL_SWIGLU ? 2 * f : f;
     int L = o->layers, sets = train ? L : 1, joins = 2 * L + 1;
 #define TAKE(count) arena_take(arena, (count) * sizeof(real))
-    real ***by_layer[] = { &s->qkv, &s->lse, &s->att, &s->pre, &s->act };
-    size_t size[] = { 3 * n * d, n * (size_t)o->heads, n * d, n * wide, n * f };
+    real ***by_layer[] = { &s->qkv, &s->kept, &s->att, &s->pre, &s->act };
+    size_t size[] = { 3 * n * d, train ? attn_kept(&s->attn, B, N, longest) : 0, n * d, n * wide, n * f };
     for (int i = 0; i < (s->attn.decodes ? L : sets); i++)           /* each layer's keys and values stay for decoding */
         for (int k = 0; k < (i < sets ? 5 : 1); k++) {
             if ((k == 1 && !train) || (k == 4 && o->activation == MODEL_RELU)) continue;     /* relu works in place: act is pre */
@@ -494,7 +494,7 @@ static void attention_fwd(struct model *m, struct space *s, const struct model_b
     int d = m->setup.options.d_model, N = b->B * b->T;
     linear_fwd(m->kern, s->qkv[l], x, &w->in, N);
     m->kern->add_bias(s->qkv[l], w->in_b.w, N, 3 * d);
-    TIMED(TIMES_ATTENTION, attn_fwd(&s->attn, s->att[l], s->lse[l], s->qkv[l], b, l, train, m->state->step));
+    TIMED(TIMES_ATTENTION, attn_fwd(&s->attn, s->att[l], s->kept[l], s->qkv[l], b, l, train, m->state->step));
     if (m->attention && !train) {            /* branch is free until the line below, the values are used up */
         size_t square = (size_t)b->B * m->setup.options.heads * b->T * b->T;
         attn_weights(&s->attn, m->attention + l * square, s->branch, s->qkv[l], b, l);
@@ -637,7 +637,7 @@ static void attention_bwd(struct model *m, struct space *s, const struct model_b
     int d = m->setup.options.d_model, N = b->B * b->T;
     real *datt = s->branch;          /* the branch's own output is not needed any more */
     linear_bwd(m->kern, datt, 0, dy, s->att[l], &w->out, N);
-    TIMED(TIMES_ATTENTION, attn_bwd(&s->attn, s->dqkv, datt, s->att[l], s->lse[l], s->qkv[l], b, l, m->state->step));
+    TIMED(TIMES_ATTENTION, attn_bwd(&s->attn, s->dqkv, datt, s->att[l], s->kept[l], s->qkv[l], b, l, m->state->step));
     m->kern->column_sum(w->in_b.g, s->dqkv, N, 3 * d);
     linear_bwd(m->kern, dx, add, s->dqkv, x, &w->in, N);
 }

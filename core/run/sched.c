@@ -20,6 +20,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/mem.h"
+#include "exp/ceiling.h"
 #include "exp/ckpt.h"
 #include "exp/env.h"
 #include "exp/work.h"
@@ -215,29 +216,45 @@ static int contains(const struct option_list *list, int32_t value)
     return 0;
 }
 
+/* The job of the run's task; of its runs one that is not causal stands for all, for it has more ceilings. */
 static struct ceiling_job *ceiling_job(struct sched *s, size_t run, struct lab_err *err)
 {
-    for (size_t i = 0; i < s->n_ceiling; i++)
-        if (!strcmp(s->sweep->run[s->ceiling[i].run].config.task_key, s->sweep->run[run].config.task_key)) return &s->ceiling[i];
+    const struct run_config *c = &s->sweep->run[run].config;
+    for (size_t i = 0; i < s->n_ceiling; i++) {
+        if (strcmp(s->sweep->run[s->ceiling[i].run].config.task_key, c->task_key)) continue;
+        if (!c->model.causal) s->ceiling[i].run = run;
+        return &s->ceiling[i];
+    }
     if (mem_grow(&s->ceiling, &s->cap_ceiling, s->n_ceiling + 1, sizeof *s->ceiling, err) != 0) return NULL;
     s->ceiling[s->n_ceiling] = (struct ceiling_job){ .run = run };
     return &s->ceiling[s->n_ceiling++];
 }
 
-/* Order-blind ceilings make sense where order alone tells the answer, and for models that see the whole sequence. */
+/* Is a ceiling that bounds this run not in the database yet? */
+static int lacks_ceiling(struct sched *s, const struct run_config *c, int length, int *lacks, struct lab_err *err)
+{
+    *lacks = 0;
+    for (int kind = 0; kind < CEILING_KINDS && !*lacks; kind++) {
+        int found;
+        double value, error;
+        if (!ceiling_applies(kind, c->task, c->model.causal)) continue;
+        if (store_ceiling(s->store, c->task_key, length, ceiling_name[kind], &found, &value, &error, err) != 0) return -1;
+        *lacks = !found;
+    }
+    return 0;
+}
+
 static int plan_ceilings(struct sched *s, struct lab_err *err)
 {
     for (size_t r = 0; r < s->sweep->n; r++) {
         const struct run_config *c = &s->sweep->run[r].config;
-        if (!(c->task->flags & LAB_TASK_EXCHANGEABLE) || c->model.causal) continue;
         struct ceiling_job *job = ceiling_job(s, r, err);
         if (!job) return -1;
         for (int i = 0; i < c->eval.lengths.n; i++) {
-            int found = 0, length = c->eval.lengths.v[i];
-            double value, error;
+            int lacks, length = c->eval.lengths.v[i];
             if (contains(&job->lengths, length) || job->lengths.n == OPTION_LIST_MAX) continue;
-            if (store_ceiling(s->store, c->task_key, length, &found, &value, &error, err) != 0) return -1;
-            if (!found) job->lengths.v[job->lengths.n++] = length;
+            if (lacks_ceiling(s, c, length, &lacks, err) != 0) return -1;
+            if (lacks) job->lengths.v[job->lengths.n++] = length;
         }
     }
     /* Of several machines the one that has the first run of a task computes its ceilings. */
@@ -623,7 +640,7 @@ static void tell(struct sched *s, const struct desk *d, enum desk_verdict verdic
     if (d->kind != WORK_CEILING) ++*count[verdict];
     if (verdict == DESK_DONE && d->no_weights) progress_note(&s->progress, "%s: %s", name, d->note);
     if (verdict != DESK_FAILED && verdict != DESK_TIMED_OUT) return;
-    const char *what = d->kind == WORK_CEILING ? "no order-blind ceiling" : d->kind == WORK_EVALUATE ? "FAILED evaluation" : "FAILED";
+    const char *what = d->kind == WORK_CEILING ? "no ceiling" : d->kind == WORK_EVALUATE ? "FAILED evaluation" : "FAILED";
     progress_note(&s->progress, "%s: %s: %s%s%s", what, name, d->reason, d->worker.logged ? "; it printed: " : "",
                   d->worker.logged ? d->worker.log_path : "");
 }

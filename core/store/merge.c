@@ -145,26 +145,50 @@ static int make_temporary(const struct merge *m)
 
 /* ---- looking at every page, in a thread ---- */
 
-struct look { const char *path; pthread_t thread; int threaded, rc; char sha256[HASH_HEX]; struct lab_err err; };
+/* constrained: it was seen that rows obey the constraints of their tables. */
+struct look { const char *path; pthread_t thread; int threaded, constrained, rc; char sha256[HASH_HEX]; struct lab_err err; };
+
+/* SQLite knows no constraints of what it cannot write, so a copy in memory is looked at.  0: too large for that, or changes wait beside it. */
+static int open_copy(struct look *l, sqlite3 **db)
+{
+    enum { LARGEST = 1 << 28 };
+    struct stat st;
+    FILE *f = has_wal(l->path) ? NULL : fopen(l->path, "rbe");
+    unsigned char *bytes = f && fstat(fileno(f), &st) == 0 && st.st_size > 20 && st.st_size <= LARGEST ? sqlite3_malloc64((sqlite3_uint64)st.st_size) : NULL;
+    int whole = bytes && fread(bytes, 1, (size_t)st.st_size, f) == (size_t)st.st_size;
+    if (f) fclose(f);
+    if (!whole) return sqlite3_free(bytes), 0;
+    hash_bytes(bytes, (size_t)st.st_size, l->sha256);
+    bytes[18] = bytes[19] = 1;       /* a journal mode that memory has: not WAL */
+    return sqlite3_open(":memory:", db) == SQLITE_OK &&
+           sqlite3_deserialize(*db, "main", bytes, st.st_size, st.st_size, SQLITE_DESERIALIZE_FREEONCLOSE) == SQLITE_OK;
+}
+
+static int open_itself(struct look *l, sqlite3 **db)
+{
+    struct str uri = { 0 };
+    uri_of(&uri, l->path);
+    sqlite3_close(*db);
+    *db = NULL;
+    if (hash_file(l->path, l->sha256, &l->err) != 0) return str_free(&uri), -1;
+    int rc = uri.failed ? SQLITE_NOMEM : sqlite3_open_v2(uri.text, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
+    str_free(&uri);
+    return rc == SQLITE_OK ? 0 : lab_fail(&l->err, "%s: cannot be opened", l->path);
+}
 
 static void *look(void *ctx)
 {
     struct look *l = ctx;
     struct store other = { .path = (char *)l->path };
     struct merge m = { &other, l->path, &l->err };
-    struct str uri = { 0 };
     char text[200] = "";
     l->rc = REFUSED;
-    uri_of(&uri, l->path);
-    if (hash_file(l->path, l->sha256, &l->err) != 0) goto out;
-    if (uri.failed) lab_fail(&l->err, "%s: out of memory", l->path);
-    else if (sqlite3_open_v2(uri.text, &other.db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) fail(&m);
+    l->constrained = open_copy(l, &other.db);
+    if (!l->constrained && open_itself(l, &other.db) != 0) {}
     else if (ask(&m, "PRAGMA integrity_check(1)", NULL, NULL, text, sizeof text) != 0) {}
     else if (strcmp(text, "ok")) text[strcspn(text, "\n")] = '\0', lab_fail(&l->err, "%s: is damaged (%s)", l->path, text);
     else l->rc = 0;
     sqlite3_close(other.db);
-out:
-    str_free(&uri);
     return NULL;
 }
 
@@ -334,7 +358,7 @@ static int take_table(const struct merge *m, const char *table, int counted)
     str_clear(&from);                /* and what was evaluated further since it was merged */
     str_printf(&from, "(SELECT a.attempt_id AS old, x.attempt_id AS new FROM s.attempt a JOIN main.attempt x ON x.attempt_uuid = a.attempt_uuid"
                " WHERE a.status = 'done' AND a.attempt_uuid NOT IN (SELECT uuid FROM temp.taken)) n"
-               " CROSS JOIN s.\"%s\" c ON c.attempt_id = n.old WHERE c.split <> 'valid'", table);
+               " CROSS JOIN s.\"%s\" c ON c.attempt_id = n.old WHERE c.split IN ('test', 'free')", table);
     if (rc == 0 && counted) rc = from.failed ? lab_fail(m->err, "out of memory for a merge") : take_rows(m, table, counted, from.text);
     str_free(&from);
     return rc;
@@ -365,7 +389,7 @@ static const char pairs_sql[] =
     "  (SELECT sha256 FROM main.artifact w WHERE w.attempt_id = a.attempt_id AND w.kind = 'weights')"
     "  = (SELECT sha256 FROM main.artifact w WHERE w.attempt_id = b.attempt_id AND w.kind = 'weights')"
     "  AND NOT EXISTS (SELECT 1 FROM main.eval p JOIN main.eval q ON q.attempt_id = b.attempt_id AND q.split = p.split AND q.length = p.length AND q.step = p.step"
-    "    WHERE p.attempt_id = a.attempt_id AND p.n = q.n AND (p.n_exact, p.n_tok, p.n_tok_ok, p.loss, p.data_sha256)"
+    "    WHERE p.attempt_id = a.attempt_id AND p.n = q.n AND p.seed = q.seed AND (p.n_exact, p.n_tok, p.n_tok_ok, p.loss, p.data_sha256)"
     "    IS NOT (q.n_exact, q.n_tok, q.n_tok_ok, q.loss, q.data_sha256))), 0)"
     " FROM (SELECT DISTINCT run_id FROM temp.taken WHERE rival IS NOT NULL) t"
     " JOIN main.attempt b ON b.run_id = t.run_id AND b.status = 'superseded' AND b.reason GLOB '" SECOND "*'"
@@ -379,7 +403,7 @@ static int join_evaluations(const struct merge *m, const char *table, int counte
     struct str from = { 0 };
     if (!counted) return 0;
     str_printf(&from, "(SELECT second AS old, shown AS new FROM temp.pair WHERE same) n CROSS JOIN main.\"%s\" c ON c.attempt_id = n.old"
-               " WHERE c.split <> 'valid'", table);
+               " WHERE c.split IN ('test', 'free')", table);
     int rc = from.failed ? lab_fail(m->err, "out of memory for a merge") : take_rows(m, table, counted, from.text);
     str_free(&from);
     return rc;
@@ -438,12 +462,13 @@ static int take(const struct merge *m, void *ctx)
  * half there: they are made again. */
 static int take_database(struct store *store, const struct look *look, enum merge_how how, struct merge_result *result, struct lab_err *err)
 {
-    static const char fast[] = "PRAGMA ignore_check_constraints = ON; PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 20000; PRAGMA main.cache_size = -65536";
+    static const char fast[] = "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 20000; PRAGMA main.cache_size = -65536";
     static const char safe[] = "PRAGMA ignore_check_constraints = OFF; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 1000";
     struct taking t = { .how = how, .result = result, .sha256 = look->sha256 };
     *result = (struct merge_result){ 0 };
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 0, NULL);
     sqlite3_exec(store->db, fast, NULL, NULL, NULL);
+    if (look->constrained) sqlite3_exec(store->db, "PRAGMA ignore_check_constraints = ON", NULL, NULL, NULL);
     int rc = with_attached(store, look, take, &t, err);
     sqlite3_exec(store->db, safe, NULL, NULL, NULL);
     sqlite3_db_config(store->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);

@@ -30,7 +30,7 @@ static const struct { const char *name, *sql; } view[] = {
     { "runs", SQL_VIEWS_RUNS },           { "results", SQL_VIEWS_RESULTS },         { "curves", SQL_VIEWS_CURVES },
     { "by_length", SQL_VIEWS_BY_LENGTH }, { "by_position", SQL_VIEWS_BY_POSITION }, { "by_seed", SQL_VIEWS_BY_SEED },
     { "paired", SQL_VIEWS_PAIRED },       { "by_slice", SQL_VIEWS_BY_SLICE },       { "free_running", SQL_VIEWS_FREE_RUNNING },
-    { "diverged", SQL_VIEWS_DIVERGED },   { "failures", SQL_VIEWS_FAILURES } };
+    { "diverged", SQL_VIEWS_DIVERGED },   { "failures", SQL_VIEWS_FAILURES },       { "leaks", SQL_VIEWS_LEAKS } };
 enum { N_VIEW = sizeof view / sizeof *view };
 
 int db_is_view(const char *name)

@@ -30,6 +30,7 @@ CREATE TABLE run(                        -- what is trained: identity only, neve
   parameters INTEGER NOT NULL CHECK(parameters >= 0),               -- trained scalars
   chance     REAL CHECK(chance BETWEEN 0 AND 1),                    -- token accuracy of guessing; NULL: not known
   train_length INTEGER,                  -- the longest in training; NULL: not known
+  causal     INTEGER CHECK(causal IN (0, 1)),                       -- NULL: not known
   selection  TEXT NOT NULL DEFAULT 'last' CHECK(selection IN ('last', 'best_valid', 'best_longer')),   -- what chose the weights that are tested
   config     TEXT NOT NULL) STRICT;      -- canonical JSON
 CREATE UNIQUE INDEX run_order ON run(task, encoder, arm, seed, run_key);   -- the order in which views list runs
@@ -157,14 +158,15 @@ CREATE TABLE untrained(                  -- rows of an encoder's parameter that 
   of_rows    INTEGER NOT NULL CHECK(of_rows >= first_row + rows),     -- of the whole parameter
   PRIMARY KEY(attempt_id, parameter, first_row)) STRICT, WITHOUT ROWID;
 
-CREATE TABLE ceiling(                    -- best token accuracy without positions
+CREATE TABLE ceiling(                    -- the token accuracy that is possible without looking
   task_key TEXT NOT NULL,
   task     TEXT NOT NULL,
   length   INTEGER NOT NULL CHECK(length > 0),
+  kind     TEXT NOT NULL CHECK(kind IN ('order_blind', 'majority')),  -- best without positions; best without reading the input
   value    REAL NOT NULL,
   error    REAL NOT NULL,                -- standard error of value
-  samples  INTEGER NOT NULL CHECK(samples > 0),                       -- multisets drawn
-  PRIMARY KEY(task_key, length)) STRICT, WITHOUT ROWID;
+  samples  INTEGER NOT NULL CHECK(samples > 0),                       -- multisets or examples drawn
+  PRIMARY KEY(task_key, length, kind)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE artifact(                   -- files that an attempt wrote
   attempt_id INTEGER NOT NULL REFERENCES attempt ON DELETE CASCADE,

@@ -24,9 +24,9 @@ _Static_assert((int)N_STATEMENT <= DB_STATEMENTS, "struct store has room for eve
 static const char *const sql[N_STATEMENT] = {
     [PUT_SWEEP] = "INSERT INTO sweep(ini_sha256, name, question, ini_path, ini_text, created_us) VALUES(?, ?, ?, ?, ?, ?)"
                   " ON CONFLICT(ini_sha256) DO UPDATE SET ini_sha256 = ini_sha256 RETURNING sweep_id",
-    [PUT_RUN] = "INSERT INTO run(config, run_key, encoder, task, seed, variant, arm, task_key, parameters, chance, train_length, selection)"
+    [PUT_RUN] = "INSERT INTO run(config, run_key, encoder, task, seed, variant, arm, task_key, parameters, chance, train_length, causal, selection)"
                 " VALUES(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, json_extract(?1, '$.train.length[1]'),"     /* [shortest, longest] */
-                " coalesce(json_extract(?1, '$.select.by'), 'last'))"
+                " json_extract(?1, '$.model.causal'), coalesce(json_extract(?1, '$.select.by'), 'last'))"
                 " ON CONFLICT(run_key) DO UPDATE SET run_key = run_key RETURNING run_id",
     [ARM] = "SELECT json_remove(?, '$.seed')",
     /* A later lab may make other runs of the same file: the plan is then replaced, place by place. */
@@ -71,8 +71,8 @@ static const char *const sql[N_STATEMENT] = {
                        " ON CONFLICT DO NOTHING",
     [PUT_UNTRAINED] = "INSERT OR REPLACE INTO untrained(attempt_id, parameter, first_row, rows, of_rows) VALUES(?, ?, ?, ?, ?)",
     [PUT_ARTIFACT] = "INSERT OR REPLACE INTO artifact(attempt_id, path, kind, bytes, sha256) VALUES(?, ?, ?, ?, ?)",
-    [PUT_CEILING] = "INSERT OR REPLACE INTO ceiling(task_key, task, length, value, error, samples) VALUES(?, ?, ?, ?, ?, ?)",
-    [FIND_CEILING] = "SELECT value, error FROM ceiling WHERE task_key = ? AND length = ?",
+    [PUT_CEILING] = "INSERT OR REPLACE INTO ceiling(task_key, task, length, kind, value, error, samples) VALUES(?, ?, ?, ?, ?, ?, ?)",
+    [FIND_CEILING] = "SELECT value, error FROM ceiling WHERE task_key = ? AND length = ? AND kind = ?",
 };
 
 /* One use of a statement: begin, values in order, then step for each row, then end.  What fails first is remembered. */
@@ -525,11 +525,12 @@ int store_put_record(struct store *s, int64_t attempt_id, const struct record *r
 
 /* ---- ceilings ---- */
 
-int store_ceiling(struct store *s, const char *task_key, int length, int *found, double *value, double *error, struct lab_err *err)
+int store_ceiling(struct store *s, const char *task_key, int length, const char *kind, int *found, double *value, double *error, struct lab_err *err)
 {
     struct call c = call_begin(s, FIND_CEILING);
     call_text(&c, task_key);
     call_integer(&c, length);
+    call_text(&c, kind);
     *found = call_row(&c);
     if (*found) *value = call_get_real(&c, 0), *error = call_get_real(&c, 1);
     return call_end(&c, err);
@@ -541,6 +542,7 @@ int store_put_ceiling(struct store *s, const char *task_key, const char *task, c
     call_text(&c, task_key);
     call_text(&c, task);
     call_integer(&c, r->length);
+    call_text(&c, r->name);
     call_real(&c, r->value);
     call_real(&c, r->error);
     call_integer(&c, r->n);

@@ -89,8 +89,8 @@ int store_supersede(struct store *, int64_t attempt_id, struct lab_err *err);
 enum { STORE_FIELDS = 160 };
 int store_differs(struct store *, int64_t attempt_id, const char *env_json, char fields[STORE_FIELDS], struct lab_err *err);
 
-/* Ceilings are cached by task_key and length: *found 1 or 0. */
-int store_ceiling(struct store *, const char *task_key, int length, int *found, double *value, double *error, struct lab_err *err);
+/* Ceilings are cached by task_key, length and kind (order_blind, majority): *found 1 or 0. */
+int store_ceiling(struct store *, const char *task_key, int length, const char *kind, int *found, double *value, double *error, struct lab_err *err);
 int store_put_ceiling(struct store *, const char *task_key, const char *task, const struct record *, struct lab_err *err);
 
 /* ---- reading: any single SELECT, row by row ---- */

@@ -48,7 +48,7 @@ CREATE TEMP TABLE evaluation AS SELECT 'test' AS split, 1000 AS step, 1000 AS n 
 INSERT INTO eval SELECT i, split, length, step, n, i % 1000 * n / 1000 * step / 1000, n * length, i % 1000 * n / 1000 * length * step / 1000, 1.5, NULL, 1,
     'data' || length FROM made, length, evaluation;
 INSERT INTO eval_position SELECT n.i, 'test', 8, 1000, k.i - 1, 1000, n.i % 1000 FROM n, n k WHERE k.i BETWEEN 1 AND 8;
-INSERT INTO ceiling SELECT DISTINCT task_key, task, length, 0.3, 0.001, 1000 FROM (SELECT task_key, task FROM run GROUP BY task_key), length
+INSERT INTO ceiling SELECT DISTINCT task_key, task, length, 'order_blind', 0.3, 0.001, 1000 FROM (SELECT task_key, task FROM run GROUP BY task_key), length
     WHERE true ON CONFLICT DO NOTHING;
 COMMIT;
 SQL

@@ -2,13 +2,15 @@
 # ended with it.  Settings for it (SLURM_LAB_..., see up) are to be made before.
 . "$(dirname "$0")/../faults/lib.sh"
 slurm=$(mktemp -d /tmp/lab-slurm.XXXXXX) || exit 1
-end() { "$ROOT/tests/slurm/down" "$slurm" 2>/dev/null; rm -rf "$slurm"; leave; }
+explain() { squeue -h -r -t all -O 'JobArrayID:|,State:|,exit_code:|,Reason'; cat plan/slurm.jobs; ls -R plan/shards plan/checkpoints; tail -n 30 plan/logs/*; }
+end() { [ $failed = 0 ] || explain; "$ROOT/tests/slurm/down" "$slurm" 2>/dev/null; rm -rf "$slurm"; leave; }
 trap end EXIT
 
 # A controller that is asked again within seconds, arrays of at most four, nodes that are given up at once.
 export SLURM_LAB_CPUS=2 SLURM_LAB_KILLWAIT=${SLURM_LAB_KILLWAIT:-10} SLURM_LAB_INSTALL=${SLURM_LAB_INSTALL:-0}
 export SLURM_LAB_EXTRA="MaxArraySize=${MAX_ARRAY:-4}
 ${SLURM_LAB_EXTRA:-}"
+mkdir local && export TMPDIR=$tmp/local          # the disk of the nodes, which lost ones do not tidy up
 up() { local lines; lines=$("$ROOT/tests/slurm/up" "$slurm" 2>up.err) && eval "$lines" || { cat up.err; echo "no Slurm"; exit 1; }; }
 up
 
@@ -38,7 +40,7 @@ lose_node() {
     kill -9 $daemon $victims
     scontrol update NodeName="$1" State=DOWN Reason=lost
 }
-# A node that comes back has no memory of its jobs.
+# A node that comes back has no memory of its jobs.  Slurm may still tell it to end what it ran then: not before that runs elsewhere.
 return_node() { rm -rf "${slurm:?}/spool/$1"; up; scontrol update NodeName="$1" State=RESUME 2>/dev/null; return 0; }
 
 # submit [OPTIONS]: sweep.ini into plan/ and lab.db; $array and $merge are its jobs (of several arrays the last)

@@ -1,7 +1,7 @@
 #!/bin/bash
 # run.sh [TEST...] -- each test against a Slurm that is installed and started here (`campaign 200`: with arguments).
 #
-Where Slurm is missing and cannot be installed, one line says so and the exit status is 0; LAB_TEST_SLURM=1 makes that 1,
+# Where Slurm is missing and cannot be installed, one line says so and the exit status is 0; LAB_TEST_SLURM=1 makes that 1,
 # LAB_TEST_SLURM=0 skips without trying.
 cd "$(dirname "$0")" || exit 1
 skip() { echo "  SKIP   slurm: $1"; [ "${LAB_TEST_SLURM:-}" != 1 ]; exit; }
@@ -24,7 +24,7 @@ for test; do
     [ $kind = pgid ] || [ -n "$can_freeze" ] || { echo "  SKIP   slurm/$test: no freezer of cgroup v1 here"; continue; }
     began=$SECONDS
     if SLURM_LAB_PROCTRACK=$kind timeout "${LIMIT:-900}" bash "$name.sh" $arguments >"$log" 2>&1; then state=ok; else state=FAILED failed=1; fi
-    printf '  %-6s slurm/%s: %s (%d s)\n' $state "$test" "$(tail -n 1 "$log")" $((SECONDS - began))
+    printf '  %-6s slurm/%s: %s (%d s)\n' $state "$test" "$(grep -E '^[0-9]+ passed|^no Slurm' "$log" | tail -n 1)" $((SECONDS - began))
     grep ' runs over ' "$log"
     [ $state = ok ] || grep -v '^ok' "$log"
 done

@@ -86,7 +86,7 @@ tm pipe-pane -t dumb "cat >'$tmp/plain'"
 sleep 1; tm send-keys -t dumb C-c
 shows dumb "TERM=dumb: plain lines" 'count("^lab: 0/4 runs") == 1 && count("^ended 75$") == 1'
 looked=$((looked + 1))
-if sed -n '/lab: /p' "$tmp/plain" | grep -q "$(printf '\033')"; then echo "terminal: FAILED: TERM=dumb, but lab sends escapes"; failed=1; fi
+if sed -n '/^lab: /p' "$tmp/plain" | grep -q "$(printf '\033')"; then echo "terminal: FAILED: TERM=dumb, but lab sends escapes"; failed=1; fi
 
 if command -v script >/dev/null; then
     starts script 80 C.UTF-8 "script -q -c '$run' typescript"

@@ -49,13 +49,13 @@ static void check_rows(const char *what, const lab_real *weights, int T, int cau
 
 static void each_query_shares_one_among_the_keys_it_may_see(void **state)
 {
-    static const char *const encoder[] = { "none", "sinusoidal", "learned", "rope", "alibi", "t5", "shaw", "transformer_xl", "cope", "every_hook" };
+    static const char *const encoder[] = { "none", "sinusoidal", "learned", "rope", "alibi", "t5", "shaw", "transformer_xl", "cope", "forget", "every_hook" };
     static const int length[] = { 1, 6, 8, 9, LONG };        /* below, at and above the size of a head */
     (void)state;
     for (size_t e = 0; e < sizeof encoder / sizeof *encoder; e++)
         for (size_t t = 0; t < sizeof length / sizeof *length; t++)
             for (int kind = 0; kind < 3; kind++) {           /* bidirectional, causal, bidirectional with padding */
-                int T = length[t], causal = kind == 1 || !strcmp(encoder[e], "cope");
+                int T = length[t], causal = kind == 1 || !strcmp(encoder[e], "cope") || !strcmp(encoder[e], "forget");
                 struct tiny tiny;
                 uint8_t key_ok[B * LONG];
                 for (int i = 0; i < B * T; i++) key_ok[i] = i % T == 0 || i % T < T - i / T - 1;

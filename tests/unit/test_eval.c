@@ -240,7 +240,7 @@ static void every_encoder_decodes_with_what_it_knows(void **unused)
 {
     (void)unused;
     static const char *const encoder[] = { "none", "sinusoidal", "learned", "fourier", "rope", "xpos", "transformer_xl", "shaw", "swin", "t5", "alibi",
-                                           "kerple", "fire", "sandwich", "cope" };
+                                           "kerple", "fire", "sandwich", "cope", "forget" };
     static const char *const positions[] = { "", "[positions]\nsource = random\nmax = 120\n", "[positions]\nsource = offset\nmax = 120\n",
                                              "[positions]\nsource = scaled\nmax = 120\n" };
     static const struct { const char *model; int length, steps; } kind[] = {

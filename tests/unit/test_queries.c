@@ -47,7 +47,7 @@ static void make_run(struct store *s, int64_t sweep, const struct made *m)
 static void make_set(const char *path, int backwards)
 {
     struct store *s;
-    struct record ceiling = { .type = RECORD_CEILING, .length = 16, .value = 0.241, .error = 0.001, .n = 1000 };
+    struct record ceiling = { .type = RECORD_CEILING, .name = "order_blind", .length = 16, .value = 0.241, .error = 0.001, .n = 1000 };
     int64_t sweep;
     OK(store_open(&s, path, STORE_WRITE, &err));
     OK(store_begin(s, &err));

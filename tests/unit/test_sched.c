@@ -157,7 +157,7 @@ static const struct { const char *name; void (*act)(void); } script[] = {
     { "done", do_done }, { "slow", do_slow }, { "crash", do_crash }, { "exit3", do_exit3 }, { "exit0", do_exit0 }, { "late", do_late },
     { "nan", do_nan }, { "utf8", do_utf8 }, { "garbage", do_garbage }, { "twice", do_twice }, { "count", do_count }, { "torn", do_torn },
     { "torn0", do_torn0 }, { "chatty", do_chatty }, { "print", do_print }, { "many", do_many }, { "hang", do_hang }, { "deaf", do_deaf },
-    { "child", do_child }, { "fds", do_fds }, { "eat", do_eat } };
+    { "child", do_child }, { "causal", do_done }, { "fds", do_fds }, { "eat", do_eat } };
 
 static int worker_main(void)
 {
@@ -173,8 +173,11 @@ static int worker_main(void)
     if (!strcmp(job.script, "early")) return train_all(), 0;
     send_start(job.key);
     if (!strcmp(job.kind, "ceiling")) {
-        send_record((struct record){ .type = RECORD_CEILING, .length = 8, .n = 1000, .value = 0.317, .error = 0.001 });
-        send_record((struct record){ .type = RECORD_CEILING, .length = 12, .n = 1000, .value = 0.266, .error = 0.001 });
+        static const struct record ceiling[] = {
+            { .type = RECORD_CEILING, .name = "majority", .length = 8, .n = 1000, .value = 0.1 }, { .type = RECORD_CEILING, .name = "majority", .length = 12, .n = 1000, .value = 0.1 },
+            { .type = RECORD_CEILING, .name = "order_blind", .length = 8, .n = 1000, .value = 0.317, .error = 0.001 },
+            { .type = RECORD_CEILING, .name = "order_blind", .length = 12, .n = 1000, .value = 0.266, .error = 0.001 } };
+        for (int i = 0; i < (strcmp(job.script, "causal") ? 4 : 2); i++) send_record(ceiling[i]);
         return send_done(), 0;
     }
     if (!strcmp(job.kind, "evaluate") && !strcmp(job.script, "half")) return send_eval(12), 5;      /* one of two lengths, then fails */
@@ -545,7 +548,8 @@ static void ceilings_are_computed_once(void **state)
     WORLD(w, "done", "slow");
     w.run[0].config.task = w.run[1].config.task = &exchangeable;
     run_sched(&w, (struct sched_options){ .jobs = 2 });
-    assert_string_equal(ask(&w, "SELECT group_concat(length || ' ' || value, ', ') FROM ceiling", NULL), "8 0.317, 12 0.266");
+    assert_string_equal(ask(&w, "SELECT group_concat(length || ' ' || value, ', ') FROM ceiling WHERE kind = 'order_blind'", NULL), "8 0.317, 12 0.266");
+    assert_string_equal(ask(&w, "SELECT group_concat(length || ' ' || value, ', ') FROM ceiling WHERE kind = 'majority'", NULL), "8 0.1, 12 0.1");
     assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "2");
     struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 2, .program = "/nowhere/lab" });
     assert_int_equal(r.already, 2);
@@ -553,11 +557,14 @@ static void ceilings_are_computed_once(void **state)
     snprintf(log, sizeof log, "%s/logs", w.folder);
     assert_int_not_equal(access(log, F_OK), 0);
     world_end(&w);
-    WORLD(causal, "done");
+    WORLD(causal, "causal");
     causal.run[0].config.task = &exchangeable;
     causal.run[0].config.model.causal = 1;                                                  /* it knows how much it has seen: no ceiling */
     run_sched(&causal, (struct sched_options){ .jobs = 1 });
-    assert_string_equal(ask(&causal, "SELECT count(*) FROM ceiling", NULL), "0");
+    assert_string_equal(ask(&causal, "SELECT group_concat(kind || length, ' ') FROM ceiling", NULL), "majority8 majority12");
+    snprintf(log, sizeof log, "%s/logs", causal.folder);
+    r = run_sched(&causal, (struct sched_options){ .jobs = 2, .program = "/nowhere/lab" });  /* and none is missed */
+    assert_int_not_equal(access(log, F_OK), 0);
     world_end(&causal);
 }
 

@@ -39,7 +39,7 @@ static void makes_folders_and_tables(void **state)
     assert_string_equal(ask(path, "PRAGMA user_version"), "1");
     assert_string_equal(ask(path, "PRAGMA journal_mode"), "wal");
     assert_string_equal(ask(path, "SELECT group_concat(name) FROM (SELECT name FROM sqlite_schema WHERE type='view' ORDER BY name)"),
-                        "by_length,by_position,by_seed,by_slice,curves,diverged,failures,free_running,paired,results,runs");
+                        "by_length,by_position,by_seed,by_slice,curves,diverged,failures,free_running,leaks,paired,results,runs");
     assert_string_equal(ask(path, "SELECT length(value) = 36 AND value LIKE '________-____-4___-____-____________' FROM meta WHERE key='db_uuid'"), "1");
     int64_t created = atoll(ask(path, "SELECT value FROM meta WHERE key='created_us'"));
     assert_in_range(created, before, clock_utc_us());
@@ -591,7 +591,7 @@ static void every_record_comes_back(void **state)
     struct record position = { .type = RECORD_EVAL_POSITION, .split = "test", .length = 12, .step = 2000, .position = 11, .n_tok = 1000, .n_tok_ok = 640 };
     struct record untrained = { .type = RECORD_UNTRAINED, .name = "encoder.table", .position = 8, .n = 56, .length = 64 };
     struct record artifact = { .type = RECORD_ARTIFACT, .name = "weights", .text = "results/w/1.safetensors", .n_tok = 4096, .sha256 = "ab" };
-    struct record ceiling = { .type = RECORD_CEILING, .length = 8, .value = 0.317, .error = 0.001, .n = 20000 };
+    struct record ceiling = { .type = RECORD_CEILING, .name = "order_blind", .length = 8, .value = 0.317, .error = 0.001, .n = 20000 };
     struct record wrong = { .type = RECORD_PROGRESS };
     int found, yes;
     double value, error, ms;
@@ -613,9 +613,9 @@ static void every_record_comes_back(void **state)
     assert_string_equal(ask(p, "SELECT split||' '||length||' '||step||' '||position||' '||n||' '||n_ok FROM eval_position"), "test 12 2000 11 1000 640");
     assert_string_equal(ask(p, "SELECT parameter||' '||first_row||' '||rows||' '||of_rows FROM untrained"), "encoder.table 8 56 64");
     assert_string_equal(ask(p, "SELECT path||' '||kind||' '||bytes||' '||sha256 FROM artifact"), "results/w/1.safetensors weights 4096 ab");
-    OK(store_ceiling(s, key(9), 8, &found, &value, &error, &err));
+    OK(store_ceiling(s, key(9), 8, "order_blind", &found, &value, &error, &err));
     assert_true(found && value == 0.317 && error == 0.001);
-    OK(store_ceiling(s, key(9), 12, &found, &value, &error, &err));
+    OK(store_ceiling(s, key(9), 12, "order_blind", &found, &value, &error, &err));
     assert_false(found);
 
     OK(store_has_eval(s, key(1), &(struct store_eval){ "test", 12, 1000, 0 }, &yes, &err));
