@@ -37,9 +37,9 @@ mended() {
 # half KIND FIRST STEP [SUFFIX] -- COMMAND...: one of the processes that share the n among them
 half() {
     local kind=$1 n=$2 step=$3 suffix=$4 writes=0 code; shift 5
-    case $1 in run|retry) writes=1 ;; esac
+    case $1 in run|retry|merge) writes=1 ;; esac
     while :; do
-        [ $writes = 0 ] || rm -rf one.db* weights checkpoints logs
+        [ $writes = 0 ] || { rm -rf one.db* weights checkpoints logs spill; [ ! -e ../start.db ] || cp ../start.db one.db; }
         strike "$kind" "$n$suffix" "$@"; code=$?
         [ $code = 2 ] && break
         [ $code = 0 ] && { [ $writes = 0 ] || mended "$kind $n$suffix"; } || echo x >>bad
@@ -71,4 +71,13 @@ for kind in write sync rename open read map malloc; do
     for suffix in '' +; do every $kind $each "$suffix" run small.ini --db one.db --jobs 1 -q; done
 done
 every sqlmalloc $((step * 3)) '' run small.ini --db one.db --jobs 1 -q
+
+sqlite3 whole.db "VACUUM INTO 'start.db'"
+sqlite3 start.db "UPDATE attempt SET status = 'failed', result_sha256 = NULL WHERE run_id = (SELECT run_id FROM run WHERE encoder = 'learned')"
+for kind in write sync open malloc; do every $kind $((each * 2)) '' retry small.ini --db one.db --jobs 1 -q; done
+
+rm start.db; lab merge two.db whole.db >wanted 2>err
+sed -i 's/two\.db/one.db/' wanted
+for kind in write sync rename open read map malloc; do every $kind $each '' merge one.db whole.db; done
+every sqlmalloc $((step * 3)) '' merge one.db whole.db
 finish

@@ -17,6 +17,7 @@ ends_alike() {
     same "$1: the next run finishes" $? 0
     same "$1: the same rows and hashes" "$(answer)" "$undisturbed"
     same "$1: the same weights" "$(weights "$(dirname $db)")" "$(weights whole)"
+    sound "$1"
     same "$1: no checkpoint is left" "$(ls "$(dirname $db)/checkpoints")" ""
 }
 

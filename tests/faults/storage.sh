@@ -67,7 +67,7 @@ if wants readonly; then
     touch fault
     wait $lab
     same "read-only: exit status" $? 3
-    matches "read-only: where it waits" "$(cat err)" "*wait in $TMPDIR/lab-spill-$(id -u): the next*"
+    matches "read-only: where it waits" "$(cat err)" "*wait* in $TMPDIR/lab-spill-$(id -u): the next*"
     rm fault readonly/spill
     ends_alike "read-only"
 fi
@@ -97,8 +97,8 @@ fi
 # A lock: of a writer for eight seconds; readers never matter.
 if wants locked; then
     start locked
-    (printf 'BEGIN IMMEDIATE;\n'; sleep 8; printf 'COMMIT;\n') | sqlite3 $db &
-    (printf 'BEGIN; SELECT count(*) FROM run;\n'; sleep 12; printf 'COMMIT;\n') | sqlite3 $db >/dev/null &
+    (printf '.timeout 9000\nBEGIN IMMEDIATE;\n'; sleep 8; printf 'COMMIT;\n') | sqlite3 $db &
+    (printf '.timeout 9000\nBEGIN; SELECT count(*) FROM run;\n'; sleep 12; printf 'COMMIT;\n') | sqlite3 $db >/dev/null &
     wait $lab
     same "locked for eight seconds: it finishes" $? 0
     matches "locked for eight seconds: it is told" "$(cat err)" "*another program keeps it locked*"
@@ -136,7 +136,7 @@ if wants damaged; then
     head -c 300000 /dev/urandom | tee $db >$db-wal
     wait $lab
     same "damaged: exit status" $? 3
-    matches "damaged: is told" "$(cat err)" "*lab run: damaged/lab.db: *wait in damaged/spill*"
+    matches "damaged: is told" "$(cat err)" "*lab run: damaged/lab.db: *wait* in damaged/spill*"
     lab run long.ini --db $db >out 2>err
     same "damaged: is no database any more" $? 3
     rm $db*; mv copy.db $db
