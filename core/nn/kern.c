@@ -48,10 +48,17 @@ INLINE void store(real *p, vec x) { *(vecu *)p = x; }
 /* Sum of the lanes: halves are folded onto each other. */
 INLINE real lane_sum(vec x)
 {
+#if VB == 64 && !defined(LAB_REAL_DOUBLE)
+    x += __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+    x += __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    x += __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+    return x[0] + x[1];
+#else
     union { vec v; real lane[W]; } u = { x };
     for (int half = W / 2; half > 0; half /= 2)
         for (int i = 0; i < half; i++) u.lane[i] += u.lane[i + half];
     return u.lane[0];
+#endif
 }
 
 /* ---- exp, erf and log of a vector ---- */
