@@ -45,22 +45,6 @@ typedef real hvecu __attribute__((vector_size(VB / 2), aligned(sizeof(real)), ma
 
 INLINE vec load(const real *p) { return *(const vecu *)p; }
 INLINE void store(real *p, vec x) { *(vecu *)p = x; }
-/* Sum of the lanes: halves are folded onto each other. */
-INLINE real lane_sum(vec x)
-{
-#if VB == 64 && !defined(LAB_REAL_DOUBLE)
-    x += __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-    x += __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
-    x += __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-    return x[0] + x[1];
-#else
-    union { vec v; real lane[W]; } u = { x };
-    for (int half = W / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++) u.lane[i] += u.lane[i + half];
-    return u.lane[0];
-#endif
-}
-
 /* ---- exp, erf and log of a vector ---- */
 
 #if defined(__x86_64__)
@@ -124,6 +108,23 @@ VEC_BASICS(_v, vec, mask)
 #if HALF
 VEC_BASICS(_h, hvec, hmask)
 #endif
+
+/* All lanes into the first: halves are folded onto each other. */
+INLINE vec sum_v(vec a, vec b) { return a + b; }
+#if VB == 64 && !defined(LAB_REAL_DOUBLE)
+#define FOLD(f, x) \
+    x = f(x, __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)); \
+    x = f(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)); \
+    x = f(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)); \
+    x = f(x, __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+#else
+#define FOLD(f, x) for (int half = W / 2; half > 0; half /= 2) { \
+        vec y = x; \
+        for (int l = 0; l < half; l++) y[l] = x[l + half]; \
+        x = f(x, y); }
+#endif
+INLINE real lane_sum(vec x) { FOLD(sum_v, x) return x[0]; }
+INLINE real lane_max(vec x) { FOLD(max_v, x) return x[0]; }
 
 INLINE vec sigmoid(vec x)            /* 1 / (1 + exp(-x)); exp's argument kept in range */
 {
@@ -800,14 +801,36 @@ static void attn_bwd(real *dq, real *dk, real *dv, real *dbias, const real *out,
 
 /* ---- the general path's softmax, by rows ---- */
 
+/* n lanes of p, others `rest`; may read past them. */
+INLINE vec load_or(const real *p, int n, real rest)
+{
+    mask lane;
+    for (int l = 0; l < W; l++) lane[l] = l;
+    mask inside = lane < n;
+    return (vec)((inside & (mask)load(p)) | (~inside & (mask)((vec){ 0 } + rest)));
+}
+
+static void scale(real *restrict x, real factor, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] *= factor;
+}
+
 static void softmax_rows(real *s, int n, int t, long ld)
 {
+    int whole = t / W * W, left = t - whole;
     for (int i = 0; i < n; i++, s += ld) {
-        real m = s[0], sum = 0;
-        for (int j = 1; j < t; j++) m = s[j] > m ? s[j] : m;
-        for (int j = 0; j < t; j += W) store_some(s + j, exp_v(load_some(s + j, t - j) - m), t - j);
-        for (int j = 0; j < t; j++) sum += s[j];
-        for (int j = 0; j < t; j++) s[j] /= sum;
+        vec m = left ? load_or(s + whole, left, 2 * MASKED) : load(s), sum = { 0 };
+        for (int j = 0; j < whole; j += W) m = max_v(m, load(s + j));
+        real most = lane_max(m);
+        for (int j = 0; j < whole; j += W) {
+            vec e = exp_v(load(s + j) - most);
+            store(s + j, e);
+            sum += e;
+        }
+        vec e = left ? exp_v(load_or(s + whole, left, 2 * MASKED) - most) : (vec){ 0 };
+        real inverse = 1 / lane_sum(sum + e);
+        for (int j = 0; j < whole; j += W) store(s + j, load(s + j) * inverse);
+        store_some(s + whole, e * inverse, left);
     }
 }
 
@@ -884,7 +907,7 @@ static void adamw(real *restrict w, real *restrict m, real *restrict v, const re
 const struct kern PASTE(kern_, KERN_ISA) = {
     .isa = NAME(KERN_ISA), .embed_fwd = embed_fwd, .embed_bwd = embed_bwd, .add_bias = add_bias, .column_sum = column_sum,
     .dropout = dropout, .norm_fwd = norm_fwd, .norm_bwd = norm_bwd, .act_fwd = act_fwd, .act_bwd = act_bwd, .attn_fwd = attn_fwd,
-    .attn_step = attn_step, .attn_bwd = attn_bwd, .softmax_rows = softmax_rows, .softmax_rows_bwd = softmax_rows_bwd, .xent = xent,
+    .attn_step = attn_step, .attn_bwd = attn_bwd, .scale = scale, .softmax_rows = softmax_rows, .softmax_rows_bwd = softmax_rows_bwd, .xent = xent,
 #if VB == 64
     .product = product, .pack = pack,
 #endif
