@@ -13,6 +13,7 @@ datadir     ?= $(PREFIX)/share
 includedir  ?= $(PREFIX)/include
 mandir      ?= $(datadir)/man
 completions ?= $(datadir)/bash-completion/completions
+zshfunctions ?= $(datadir)/zsh/site-functions
 INSTALL     ?= install
 CFLAGS      ?= -O2 -g
 FLAVOUR     ?= normal
@@ -22,7 +23,8 @@ say          = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2))
 .SUFFIXES:
 .DELETE_ON_ERROR:
 .SECONDARY:
-MAKEFLAGS   += --no-builtin-rules
+# On all cores, unless -j says otherwise.
+MAKEFLAGS   := $(MAKEFLAGS) --no-builtin-rules $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # ---- flags: ours, apart from the user's ----
 B           := build/$(FLAVOUR)
@@ -65,6 +67,7 @@ PLUGIN_SRC  := $(wildcard plugins/*/*.c)
 PLUGINS     := $(PLUGIN_SRC:%.c=$(B)/%.so)
 BAD_SRC     := $(wildcard tests/plugins/*.c)
 BAD_PLUGINS := $(BAD_SRC:%.c=$(B)/%.so)
+INJECT      := $(B)/tests/faults/inject.so
 OLD_SRC     := $(wildcard tests/abi/*/*.c)
 OLD_PLUGINS := $(OLD_SRC:%.c=$(B)/%.so)
 UNIT_SRC    := $(wildcard tests/unit/test_*.c)
@@ -78,9 +81,8 @@ CSS_SRC     := $(wildcard core/answer/*.css)
 SKELETONS   := $(wildcard core/cli/skeleton_*.in)
 
 .PHONY: all deps test check build unit cli-test check-plugins check-layers check-headers check-exports clean help install uninstall dist
-.PHONY: flavour-tests install-test bench test-speed FORCE
-.PHONY: slow-test test-faults test-faults-short
-.PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz
+.PHONY: check-plugins-simd flavour-tests install-test bench test-speed FORCE terminal-test help-test test-slurm
+.PHONY: slow-test fuzz fuzz-run fuzz-replay deps-fuzz test-faults test-faults-short
 
 all: lab
 
@@ -91,11 +93,6 @@ help:
 ## make deps        install the packages that are missing (apt; root or sudo)
 deps:
 	$(Q)sh tests/deps.sh
-
-# Goals of one command line keep their order under -j: whatever is built needs the packages first.
-ifneq ($(filter deps,$(MAKECMDGOALS)),)
-$(B)/flags: | deps
-endif
 
 # A change of flags rebuilds everything: the stamp is rewritten only when it differs.
 STAMP := $(CC) $(CFLAGS) $(OUR_CFLAGS) $(LDFLAGS) $(OUR_LDFLAGS) $(LIBS)
@@ -117,6 +114,11 @@ $(B)/gen/build.h: FORCE
 	 cmp -s $@.new $@ 2>/dev/null && rm $@.new || mv $@.new $@
 
 GEN := $(B)/gen/sql.h $(B)/gen/css.h $(B)/gen/skeleton.h $(B)/gen/build.h
+
+# Goals of one command line keep their order under -j: whatever is built needs the packages first.
+ifneq ($(filter deps,$(MAKECMDGOALS)),)
+$(B)/flags $(GEN): | deps
+endif
 
 $(B)/core/nn/kern.%.o: core/nn/kern.c $(B)/flags
 	$(call say,CC,$@)
@@ -140,6 +142,9 @@ $(B)/plugins/%.so: plugins/%.c $(B)/flags
 	 $(OUR_LDFLAGS) $(PLUGIN_DEFS) $(LDFLAGS) -o $@ $< -lm
 $(B)/tests/plugins/%.so: tests/plugins/%.c $(B)/flags
 	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(filter-out -Icore,$(OUR_CFLAGS)) -Icore/abi -fPIC -MMD -MP -MF $(@:.so=.d) -shared -o $@ $< -lm $(FIXTURE_LIBS)
+# Makes system calls of a lab process fail; see there.
+$(INJECT): tests/faults/inject.c $(B)/flags
+	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(OUR_CFLAGS) -fPIC -shared -o $@ $< -ldl
 # Plugins of earlier ABIs, each with the headers of its time.
 $(B)/tests/abi/%.so: tests/abi/%.c $(B)/flags
 	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) $(filter-out -Icore,$(OUR_CFLAGS)) -I$(<D) -fPIC -MMD -MP -MF $(@:.so=.d) -shared -o $@ $< -lm
@@ -169,6 +174,14 @@ unit: build
 cli-test: lab $(BAD_PLUGINS) $(OLD_PLUGINS)
 	$(Q)sh tests/run_cli.sh $(wildcard tests/cli/*.test)
 
+help-test: lab $(B)/lab.1
+	$(Q)sh tests/help.sh $(B)/lab $(B)/lab.1
+
+# Live lines and the time left, on terminals of tmux.
+terminal-test: lab
+	$(Q)sh tests/terminal/run.sh
+	$(Q)sh tests/terminal/time_left.sh
+
 fuzz-replay: lab $(REPLAY_BIN)
 	$(Q)sh tests/fuzz/run.sh 0 $(REPLAY_BIN)
 
@@ -191,9 +204,14 @@ check-exports: lab
 check-plugins: lab
 	$(Q)$(B)/lab check --only-failed $(PLUGINS)
 
+## make check-plugins-simd  the same on every set of instructions of this processor, in float and in double
+check-plugins-simd: lab
+	$(Q)$(MAKE) --no-print-directory FLAVOUR=double lab
+	$(Q)sh tests/check_simd.sh
+
 ## make test        every fast test, in float and in double (also: make check)
 check: test
-test: check-layers check-headers check-exports check-plugins unit cli-test fuzz-replay install-test flavour-tests test-faults-short
+test: check-layers check-headers check-exports check-plugins unit cli-test fuzz-replay install-test flavour-tests help-test terminal-test test-faults-short
 flavour-tests: unit cli-test
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=double unit check-plugins
 	$(Q)for isa in generic avx2; do [ $$isa = generic ] || grep -qw $$isa /proc/cpuinfo || continue; \
@@ -204,8 +222,12 @@ test-faults-short: lab | flavour-tests
 	$(Q)bash tests/faults/run.sh 'campaign 10'
 
 ## make test-faults kill, interrupt, fill the disk, load bad plugins, 200 kills over sweeps; within ten minutes
-test-faults: lab $(BAD_PLUGINS)
-	$(Q)bash tests/faults/run.sh kill interrupt resume plugin disk 'campaign 200'
+test-faults: lab $(BAD_PLUGINS) $(INJECT)
+	$(Q)bash tests/faults/run.sh kill interrupt resume plugin disk inject 'campaign 200'
+
+## make test-slurm  sweeps on a Slurm of two virtual nodes, which is installed (root) and started for it; about three minutes
+test-slurm: lab $(BAD_PLUGINS)
+	$(Q)bash tests/slurm/run.sh array cancel 'cancel cgroup' requeue node fail silent
 
 ## make bench       time a training step of three models against its matrix products
 bench: lab
@@ -224,7 +246,7 @@ QUERIES     := $(wildcard results/queries/*.sql)
 EXPERIMENTS := $(wildcard experiments/*.ini experiments/papers/*.ini)
 # Every installed file, once: install puts it there, uninstall takes it away.
 INSTALLED    = $(bindir)/lab $(PLUGINS:$(B)/plugins/%=$(libdir)/lab/plugins/%) $(includedir)/lab/lab_plugin.h $(includedir)/lab/lab_task.h \
-               $(libdir)/pkgconfig/lab-plugin.pc $(mandir)/man1/lab.1 $(completions)/lab \
+               $(libdir)/pkgconfig/lab-plugin.pc $(mandir)/man1/lab.1 $(completions)/lab $(zshfunctions)/_lab \
                $(QUERIES:results/%=$(datadir)/lab/%) $(EXPERIMENTS:%=$(datadir)/lab/%)
 
 $(B)/lab.1: $(B)/lab tests/make_man.sh
@@ -244,6 +266,7 @@ install: lab $(B)/lab.1 $(B)/lab-plugin.pc
 	$(Q)$(INSTALL) -m 644 $(B)/lab-plugin.pc $(D)$(libdir)/pkgconfig
 	$(Q)$(INSTALL) -m 644 $(B)/lab.1 $(D)$(mandir)/man1
 	$(Q)$(INSTALL) -m 644 core/cli/completion.bash $(D)$(completions)/lab
+	$(Q)$(INSTALL) -m 644 core/cli/completion.zsh $(D)$(zshfunctions)/_lab
 	$(Q)$(INSTALL) -m 644 $(QUERIES) $(D)$(datadir)/lab/queries
 	$(Q)for e in $(EXPERIMENTS); do $(INSTALL) -m 644 $$e $(D)$(datadir)/lab/$$e || exit 1; done
 
@@ -259,8 +282,8 @@ install-test: lab $(B)/lab.1
 dist:
 	$(Q)git archive --prefix=lab-$(VERSION)/ -o lab-$(VERSION).tar.gz HEAD && echo lab-$(VERSION).tar.gz
 
-## make slow-test   the tasks of the literature, 10000 examples for each task and length
-slow-test: build
+## make slow-test   the oracle of every task, 10000 examples at each length up to 64 and at 500; check-plugins-simd; about 7 minutes
+slow-test: build check-plugins-simd
 	$(Q)LAB_TEST_EXAMPLES=10000 $(B)/tests/unit/test_field_tasks
 
 ## make clean       remove what was built

@@ -3,7 +3,7 @@
 # Refuses to guess on a system without apt: it names the packages and stops.
 set -eu
 packages="gcc libc6-dev libopenblas-dev libsqlite3-dev libinih-dev libcmocka-dev libmd-dev sqlite3 $*"
-optional="gnuplot-nox"               # draws the files of `lab plot`; everything else works without it
+optional="gnuplot-nox tmux"          # draws the files of `lab plot`; lets the tests look at terminals: all else works without them
 have() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
 
 if ! command -v apt-get >/dev/null 2>&1; then

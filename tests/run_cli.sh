@@ -1,5 +1,6 @@
 #!/bin/sh
 # run_cli.sh FILE.test... -- runs commands as a user would and compares what they print, and their exit codes.
+# As many files at once as there are cores.
 #
 # A blank line ends a case.  Each case starts in an empty folder, with lab on PATH, LC_ALL=C, the source tree
 # in $ROOT and the build in $BUILD.  A case is made of these lines:
@@ -17,6 +18,14 @@ unset LAB_PLUGIN_PATH NO_COLOR MAKEFLAGS MFLAGS MAKELEVEL      # a make that run
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
+
+if [ $# -gt 1 ]; then                # every file by itself, and the sum
+    printf '%s\n' "$@" | xargs -P "$(nproc)" -I '{}' sh -c 'sh "$0" "$1" >"$2/$(basename "$1")" 2>&1; true' "$0" '{}' "$tmp"
+    cat "$tmp"/* | grep -v '^cli: '
+    cat "$tmp"/* | awk '/^cli: / { passed += $2; failed += $4; files++ }
+        END { printf "cli: %d passed, %d failed\n", passed, failed; exit failed > 0 || files != '$#' }'
+    exit
+fi
 
 awk -v tmp="$tmp" '
 function quoted(text) { return "\"" text "\"" }

@@ -1,14 +1,13 @@
 #!/bin/sh
-# run_unit.sh BINARY... -- each test program in turn; its output is shown when it fails.
+# run_unit.sh BINARY... -- the test programs, as many at once as there are cores; what one prints is shown when it fails.
 export OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 LC_ALL=C
-log=$(mktemp); trap 'rm -f "$log"' EXIT
-passed=0 failed=0
-for t; do
-    if "$t" >"$log" 2>&1; then
-        n=$(grep -c '\[       OK \]' "$log"); passed=$((passed + n)); printf '  ok     %-44s %3d tests\n' "$t" "$n"
-    else
-        n=$(grep -c '\[       OK \]' "$log"); passed=$((passed + n)); failed=$((failed + 1)); printf '  FAILED %s\n' "$t"; cat "$log"
-    fi
-done
-printf 'unit: %d passed, %d failed\n' "$passed" "$failed"
-[ "$failed" = 0 ]
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+printf '%s\n' "$@" | xargs -P "$(nproc)" -I '{}' sh -c '
+    log=$(mktemp -p "$0") start=$(date +%s)
+    if "$1" >"$log" 2>&1; then word="ok    "; else word=FAILED; touch "$0/failed"; fi
+    printf "  %s %-44s %3d tests %3d s\n" "$word" "$1" "$(grep -c "\[       OK \]" "$log")" $(($(date +%s) - start))
+    [ "$word" != FAILED ] || cat "$log"' "$tmp" '{}'
+passed=$(cat "$tmp"/tmp.* | grep -c '\[       OK \]')
+printf 'unit: %d passed%s\n' "$passed" "$([ ! -e "$tmp/failed" ] || echo ", some failed")"
+[ ! -e "$tmp/failed" ]

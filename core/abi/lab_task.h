@@ -8,11 +8,15 @@
 #define LAB_TASK_H
 #include "lab_plugin.h"
 
-enum lab_split { LAB_TRAIN, LAB_VALID, LAB_TEST };
+enum lab_split { LAB_TRAIN, LAB_VALID, LAB_TEST,
+                 LAB_REORDER };               /* with LAB_TASK_REORDERS alone */
 enum lab_tflag { LAB_TASK_EXCHANGEABLE = 1,   /* every order of the input tokens is equally likely, and solve() is given:
                                                  the host can compute the best score of an order-blind model */
                  LAB_TASK_CAUSAL = 2,         /* made for a causal model: target[t] is the token after in[t] */
-                 LAB_TASK_POSITIONS = 4 };    /* sample() writes pos: position ids that depend on the tokens */
+                 LAB_TASK_POSITIONS = 4,      /* sample() writes pos: position ids that depend on the tokens */
+                 LAB_TASK_REORDERS = 8 };     /* sample() with split LAB_REORDER replaces the example that is there by one of the same
+                                                 tokens in another order, each as likely as sample() draws it among these: the
+                                                 host can compute the same score where not every order is an example */
 
 struct lab_task_info {              /* filled by the task once its options are set; size is the host's */
     uint32_t size;

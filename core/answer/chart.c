@@ -10,7 +10,7 @@
 
 void chart_init(struct chart *c, enum chart_shape shape)
 {
-    *c = (struct chart){ .shape = shape, .y_lo = NAN, .y_hi = NAN, .mark = NAN, .critical = NAN };
+    *c = (struct chart){ .shape = shape, .y_lo = NAN, .y_hi = NAN, .mark = NAN, .critical = NAN, .hi = 1 };
 }
 
 /* Names come from files and databases: what a terminal would obey is shown instead, whichever way the chart is drawn. */
@@ -113,6 +113,11 @@ void chart_number(double x, char text[24])
     snprintf(text, 24, fabs(x) >= 1e6 ? "%.3g" : "%.6g", fabs(x) < 1e-12 ? 0 : x);
 }
 
+double chart_share(const struct chart *c, double value)
+{
+    return isnan(value) || !(c->hi > c->lo) ? value : fmin(1, fmax(0, (value - c->lo) / (c->hi - c->lo)));
+}
+
 /* ---- numbers ---- */
 
 static void add_number(struct table *t, double x, const char *format)
@@ -129,7 +134,7 @@ static void grid_data(const struct chart *c, struct table *t)
     for (int i = 0; i < c->columns; i++) table_add(t, c->column[i]);
     for (int r = 0; r < c->rows; r++) {
         table_add(t, c->row[r]);
-        for (int i = 0; i < c->columns; i++) add_number(t, c->value[r * c->columns + i], "%.3f");
+        for (int i = 0; i < c->columns; i++) add_number(t, c->value[r * c->columns + i], c->shades ? "%.6g" : "%.3f");
     }
 }
 
@@ -283,13 +288,45 @@ static void text_lines(const struct chart *c, int columns, struct str *out)
     free(k.cell);
 }
 
+static int widest_row(const struct chart *c)
+{
+    int width = 1;
+    for (int r = 0; r < c->rows; r++) if ((int)strlen(c->row[r]) > width) width = (int)strlen(c->row[r]);
+    return width;
+}
+
+static void end_line(struct str *out)
+{
+    while (out->len && out->text[out->len - 1] == ' ') out->text[--out->len] = '\0';
+    str_add(out, "\n");
+}
+
+static const char shade[] = " .:-=+*#%@";
+static char shade_of(const struct chart *c, double value)
+{
+    double share = chart_share(c, value);
+    return isnan(share) ? ' ' : shade[(int)fmin(9, floor(share * 10))];
+}
+
+/* A character a cell, under the last digit of its column's name; what has no room is said to be missing. */
+static void text_map(const struct chart *c, int columns, struct str *out)
+{
+    int width = widest_row(c), shown = c->columns < columns - width - 1 ? c->columns : columns - width - 1;
+    str_printf(out, "%*s ", width, "");
+    for (int i = 0; i < shown; i++) str_printf(out, "%c", c->column[i][strlen(c->column[i]) - 1]);
+    end_line(out);
+    for (int r = 0; r < c->rows; r++) {
+        str_printf(out, "%-*s ", width, c->row[r]);
+        for (int i = 0; i < shown; i++) str_printf(out, "%c", shade_of(c, c->value[r * c->columns + i]));
+        end_line(out);
+    }
+    if (shown < c->columns) str_printf(out, "no room for %s to %s\n", c->column[shown], c->column[c->columns - 1]);
+}
+
 /* Ten shades; numbers beside them while there is room. */
 static void text_grid(const struct chart *c, int columns, struct str *out)
 {
-    static const char shade[] = " .:-=+*#%@";
-    int width = 1, numbers;
-    for (int r = 0; r < c->rows; r++) if ((int)strlen(c->row[r]) > width) width = (int)strlen(c->row[r]);
-    numbers = width + c->columns * 8 <= columns;
+    int width = widest_row(c), numbers = width + c->columns * 8 <= columns;
     str_printf(out, "%*s", width, "");
     for (int i = 0; i < c->columns && numbers; i++) str_printf(out, "%8.7s", c->column[i]);
     for (int i = 0; i < c->columns && !numbers; i++) str_printf(out, "%s%c", i ? "" : "  ", c->column[i][strlen(c->column[i]) - 1]);
@@ -298,22 +335,18 @@ static void text_grid(const struct chart *c, int columns, struct str *out)
         str_printf(out, "%-*s%s", width, c->row[r], numbers ? "" : "  ");
         for (int i = 0; i < c->columns; i++) {
             double v = c->value[r * c->columns + i];
-            char level = isnan(v) ? ' ' : shade[(int)fmin(9, fmax(0, floor(v * 10)))];
-            if (!numbers) str_printf(out, "%c", level);
+            if (!numbers) str_printf(out, "%c", shade_of(c, v));
             else if (isnan(v)) str_printf(out, "%8s", "-");
-            else str_printf(out, "  %.2f %c", v, level);
+            else str_printf(out, "  %.2f %c", v, shade_of(c, v));
         }
-        while (out->len && out->text[out->len - 1] == ' ') out->text[--out->len] = '\0';
-        str_add(out, "\n");
+        end_line(out);
     }
-    str_printf(out, "down: %s; across: %s; shades from 0 to 1: '%s'\n", c->y_name ? c->y_name : "", c->x_name ? c->x_name : "", shade);
+    str_printf(out, "down: %s; across: %s; shades from %g to %g: '%s'\n", c->y_name ? c->y_name : "", c->x_name ? c->x_name : "", c->lo, c->hi, shade);
 }
 
 static void text_ranking(const struct chart *c, int columns, struct str *out)
 {
-    int width = 1, bar = columns;
-    for (int r = 0; r < c->rows; r++) if ((int)strlen(c->row[r]) > width) width = (int)strlen(c->row[r]);
-    bar = columns - width - 8 > 10 ? columns - width - 8 : 10;
+    int width = widest_row(c), bar = columns - width - 8 > 10 ? columns - width - 8 : 10;
     for (int r = 0; r < c->rows; r++) {
         int at = c->rows > 1 ? (int)((c->value[r] - 1) / (c->rows - 1) * (bar - 1) + 0.5) : 0;
         str_printf(out, "%-*s %5.2f ", width, c->row[r], c->value[r]);
@@ -331,7 +364,7 @@ static void text_ranking(const struct chart *c, int columns, struct str *out)
 void chart_text(const struct chart *c, int columns, struct str *out)
 {
     str_printf(out, "%s\n", c->title ? c->title : "");
-    if (c->shape == CHART_GRID) text_grid(c, columns, out);
+    if (c->shape == CHART_GRID) (c->shades ? text_map : text_grid)(c, columns, out);
     else if (c->shape == CHART_RANKING) text_ranking(c, columns, out);
     else text_lines(c, columns, out);
     out->failed |= c->failed;

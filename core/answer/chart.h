@@ -26,8 +26,10 @@ struct chart {
     int log_y, categories;           /* categories: x = 0, 1, ... are the columns, and points lie beside them */
     double mark; char *mark_name;    /* a vertical line; NaN: none */
     char **row, **column; int rows, columns;
-    double *value;                   /* GRID: [rows, columns] from 0 to 1, NaN = none.  RANKING: [rows] mean ranks.
+    double *value;                   /* GRID: [rows, columns], NaN = none.  RANKING: [rows] mean ranks.
                                       * LINES: [columns] where the names of the x axis stand; no columns: round numbers */
+    double lo, hi;                   /* GRID: the values at the ends of the scale, 0 and 1 unless set */
+    int shades;                      /* GRID: a map, one character a cell and no numbers, however much room there is */
     double critical;                 /* RANKING: ranks nearer than this do not differ; NaN: not known */
     int failed;
 };
@@ -45,6 +47,7 @@ struct chart_range chart_range(const struct chart *);        /* of all points, a
 /* Round numbers in lo..hi, at most n (and at least one); the step between them is 1, 2 or 5 times a power of ten. */
 int  chart_ticks(double lo, double hi, int n, double *tick);
 void chart_number(double x, char text[24]);                  /* 0.25, 1000, 1e-05 */
+double chart_share(const struct chart *, double value);      /* where a grid's value is on its scale, from 0 to 1; NaN: none */
 
 void chart_text(const struct chart *, int columns, struct str *out);
 void chart_svg(const struct chart *, const char *id, struct str *out);

@@ -149,9 +149,9 @@ static void svg_grid(const struct chart *c, struct str *out)
             char colour[8], number[8];
             int dark;
             if (isnan(value)) continue;
-            shade(value, colour, &dark);
+            shade(chart_share(c, value), colour, &dark);
             str_printf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>", f.left + width * i, f.top + row * r, width + 0.2, row, colour);
-            if (c->columns > 12) continue;
+            if (c->columns > 12 || c->shades) continue;
             snprintf(number, sizeof number, "%.2f", value);
             str_printf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"c\" style=\"fill:%s\">%s</text>", f.left + width * (i + 0.5), f.top + row * (r + 0.5) + 4,
                        dark ? "#fff" : "#000", number);
@@ -210,14 +210,14 @@ void chart_svg(const struct chart *c, const char *id, struct str *out)
     out->failed |= c->failed;
 }
 
-static void scale_key(struct str *out)
+static void scale_key(const struct chart *c, struct str *out)
 {
     str_add(out, "<ul class=\"key\">\n");
     for (int quarter = 0; quarter <= 4; quarter++) {
         char colour[8];
         int dark;
         shade(quarter / 4.0, colour, &dark);
-        str_printf(out, "<li><svg viewBox=\"0 0 26 12\" aria-hidden=\"true\"><rect width=\"26\" height=\"12\" fill=\"%s\"/></svg>%g</li>\n", colour, quarter / 4.0);
+        str_printf(out, "<li><svg viewBox=\"0 0 26 12\" aria-hidden=\"true\"><rect width=\"26\" height=\"12\" fill=\"%s\"/></svg>%g</li>\n", colour, c->lo + quarter / 4.0 * (c->hi - c->lo));
     }
     str_add(out, "</ul>\n");
 }
@@ -225,7 +225,7 @@ static void scale_key(struct str *out)
 void chart_key(const struct chart *c, struct str *out)
 {
     unsigned named = 0;
-    if (c->shape == CHART_GRID) scale_key(out);
+    if (c->shape == CHART_GRID) scale_key(c, out);
     if (c->shape != CHART_LINES || c->categories) return;
     str_add(out, "<ul class=\"key\">\n");
     for (size_t i = 0; i < c->n_series; i++) {

@@ -300,6 +300,8 @@ static int check_alike(struct compare *c, int run, int base)
     const char *code = study_text(s, run, STUDY_CODE), *base_code = study_text(s, base, STUDY_CODE), *a, *b;
     int data = c->data[run] != c->data[base], differ = strcmp(code, base_code) != 0, n_a, n_b;
     c->mixed_data += data, c->mixed_code += differ;
+    if (strcmp(study_text(s, run, STUDY_MACHINE), study_text(s, base, STUDY_MACHINE)) && !c->mixed_machine++)
+        c->machine_run = run, c->machine_base = base;
     c->mixed_budget += strcmp(study_text(s, run, STUDY_BUDGET), study_text(s, base, STUDY_BUDGET)) != 0;
     if ((!data && !differ) || c->options.allow_mixed) return 0;
     struct str name = { 0 }, other = { 0 };
@@ -485,10 +487,10 @@ static int difference_over_tasks(struct compare *c, struct compare_group *g, str
     int total = 0;
     for (int task = 0; task < g->tasks; task++) {
         const struct compare_pair *pair = pair_of(c, arm[task]);
-        int n, dropped, mixed[3] = { c->mixed_data, c->mixed_budget, c->mixed_code };
+        int n, dropped, mixed[4] = { c->mixed_data, c->mixed_budget, c->mixed_code, c->mixed_machine };
         if (!pair || pair->n == 0) return 0;
         if (common_seeds(c, pair->arm, pair->base, x, y, &n, &dropped) != 0) return -1;
-        c->mixed_data = mixed[0], c->mixed_budget = mixed[1], c->mixed_code = mixed[2];      /* counted before */
+        c->mixed_data = mixed[0], c->mixed_budget = mixed[1], c->mixed_code = mixed[2], c->mixed_machine = mixed[3];       /* counted before */
         for (int i = 0; i < n; i++) d[total++] = (y[i] - x[i]) / n;
         difference += pair->difference / g->tasks;
         improvement += pair->improvement / g->tasks;

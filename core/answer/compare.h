@@ -49,6 +49,7 @@ struct compare {
     struct compare_pair *pair;   int n_pair;
     struct compare_group *group; int n_group;
     int mixed_data, mixed_budget, mixed_code;                /* pairs that were allowed all the same */
+    int mixed_machine, machine_run, machine_base;            /* pairs computed on two kinds of machine; one of them */
     double *work;                    /* room for values of all runs, four times */
     struct lab_err *err;
 };

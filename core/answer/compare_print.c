@@ -238,6 +238,10 @@ static void write_mixed(const struct compare *c, struct str *out)
     const int n[] = { c->mixed_data, c->mixed_budget, c->mixed_code };
     for (int i = 0; i < 3; i++)
         if (n[i]) str_printf(out, "mixed: %d pair%s differ in %s, so their difference is not the encoder's alone\n", n[i], n[i] == 1 ? "" : "s", what[i]);
+    if (c->mixed_machine)
+        str_printf(out, "%d pair%s computed on two kinds of machine, which round otherwise:\n  %.90s\n  %.90s\n", c->mixed_machine,
+                   c->mixed_machine == 1 ? " was" : "s were", study_text(c->study, c->machine_run, STUDY_MACHINE),
+                   study_text(c->study, c->machine_base, STUDY_MACHINE));
 }
 
 static void write_notes(const struct compare *c, struct str *out)
@@ -379,8 +383,8 @@ void compare_json(const struct compare *c, struct str *out)
     str_json(out, c->study->name);
     str_printf(out, ", \"metric\": \"%s\", \"baseline\": ", compare_metrics[c->metric]);
     str_json(out, c->options.baseline);
-    str_printf(out, ", \"random_seed\": %d, \"pairs_of_other_data\": %d, \"pairs_of_other_budget\": %d, \"pairs_of_other_code\": %d",
-               STATS_SEED, c->mixed_data, c->mixed_budget, c->mixed_code);
+    str_printf(out, ", \"random_seed\": %d, \"pairs_of_other_data\": %d, \"pairs_of_other_budget\": %d, \"pairs_of_other_code\": %d,"
+               " \"pairs_of_other_machine\": %d", STATS_SEED, c->mixed_data, c->mixed_budget, c->mixed_code, c->mixed_machine);
     json_cells(c, out);
     json_pairs(c, out);
     json_groups(c, out);

@@ -104,15 +104,16 @@ static void grid_script(const struct chart *c, struct str *out)
     str_add(out, "$g << END_OF_DATA\n");
     for (int r = 0; r < c->rows; r++)
         for (int i = 0; i < c->columns; i++)
-            if (!isnan(c->value[r * c->columns + i])) str_printf(out, "%d %d %.4f\n", i, c->rows - 1 - r, c->value[r * c->columns + i]);
+            if (!isnan(c->value[r * c->columns + i])) str_printf(out, "%d %d %.6g\n", i, c->rows - 1 - r, c->value[r * c->columns + i]);
     str_add(out, "END_OF_DATA\n");
     name_ticks(out, "x", c->column, NULL, c->columns, 0);
     name_ticks(out, "y", c->row, NULL, c->rows, 1);
-    str_printf(out, "set xrange [-0.5:%g]\nset yrange [-0.5:%g]\nset cbrange [0:1]\nset palette defined (0 '#440154', 0.25 '#3b528b', 0.5 '#21918c', 0.75 '#5ec962', 1 '#fde725')\n"
-               "unset key\n", c->columns - 0.5, c->rows - 0.5);
+    str_printf(out, "set xrange [-0.5:%g]\nset yrange [-0.5:%g]\nset cbrange [%.9g:%.9g]\nset palette defined (0 '#440154', 0.25 '#3b528b', 0.5 '#21918c', 0.75 '#5ec962', 1 '#fde725')\n"
+               "unset key\n", c->columns - 0.5, c->rows - 0.5, c->lo, c->hi);
     str_add(out, "plot $g using 1:2:(0.5):(0.5):3 with boxxyerror fillstyle solid noborder lc palette");
-    if (c->columns <= 12)            /* the number in each cell, black on light and white on dark */
-        str_add(out, ", $g using 1:2:(sprintf('%.2f', $3)):($3 > 0.6 ? 0 : 0xffffff) with labels noenhanced textcolor rgb variable");
+    if (c->columns <= 12 && !c->shades)      /* the number in each cell, black on light and white on dark */
+        str_printf(out, ", $g using 1:2:(sprintf('%%.2f', $3)):($3 > %g ? 0 : 0xffffff) with labels noenhanced textcolor rgb variable",
+                   c->lo + 0.6 * (c->hi - c->lo));
     str_add(out, "\n");
 }
 

@@ -27,14 +27,16 @@ struct page {
 
 static const char sweep_sql[] = "SELECT sweep_id, ini_text FROM sweep WHERE ?1 = '' OR ini_sha256 = ?1 ORDER BY sweep_id DESC LIMIT 1";
 
-/* Runs in the order of the plan, arm by arm; ?2, ?3: lengths, or 0, 0 for those past training if there are many. */
+/* Runs in the order of the plan, arm by arm; ?2, ?3: lengths, or 0, 0 for those past training if there are many.
+ * The points come first and by themselves: SQLite looks up a sorted view run by run in a join, but not in a sum over one. */
 static const char score_sql[] =
-    "SELECT task, encoder, label, lo, hi, token, sequence FROM ("
-    " SELECT r.task, r.encoder, c.label, min(e.length) lo, max(e.length) hi, avg(e.token_accuracy) token,"
-    "  avg(e.sequence_accuracy) sequence, c.ordinal, min(c.ordinal) OVER (PARTITION BY r.task, r.encoder, c.label) arm"
-    " FROM sweep_cell c JOIN run r USING(run_id) JOIN results e USING(run_key) WHERE c.sweep_id = ?1"
-    "  AND iif(?3 + 0 > 0, e.length BETWEEN ?2 + 0 AND ?3 + 0, e.length > r.train_length)"
-    " GROUP BY c.ordinal HAVING ?3 + 0 > 0 OR count(*) >= ?4 + 0) ORDER BY arm, ordinal";
+    "WITH point AS MATERIALIZED (SELECT c.ordinal, r.task, r.encoder, c.label, e.length, e.token_accuracy, e.sequence_accuracy"
+    "  FROM sweep_cell c JOIN run r USING(run_id) JOIN results e USING(run_key) WHERE c.sweep_id = ?1"
+    "   AND iif(?3 + 0 > 0, e.length BETWEEN ?2 + 0 AND ?3 + 0, e.length > r.train_length))"
+    " SELECT task, encoder, label, lo, hi, token, sequence FROM ("
+    " SELECT task, encoder, label, min(length) lo, max(length) hi, avg(token_accuracy) token, avg(sequence_accuracy) sequence,"
+    "  ordinal, min(ordinal) OVER (PARTITION BY task, encoder, label) arm"
+    " FROM point GROUP BY ordinal HAVING ?3 + 0 > 0 OR count(*) >= ?4 + 0) ORDER BY arm, ordinal";
 
 static void copy(char *to, size_t size, const struct store_value *v) { snprintf(to, size, "%s", v->type == STORE_TEXT ? v->text : ""); }
 

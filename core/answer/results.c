@@ -1,6 +1,5 @@
 /* results -- see results.h.  Loads a study, then prints it; changes nothing. */
 #include "answer/results.h"
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "base/mem.h"
 
 enum { SCREEN = 80 };
+#define MORE_THAN_CHANCE 0.01        /* a majority guess that is no better is not worth a row */
 
 struct page { struct study *study; int star, equal, partial; };          /* what the key below the tables must explain */
 
@@ -70,27 +70,31 @@ static void add_arms(struct page *a, struct table *t, int panel, const int64_t *
     str_free(&text);
 }
 
-/* The rows to compare with: guessing, and seeing the tokens without their places. */
+/* The rows to compare with: guessing, guessing what is most often right (if that is more), and seeing the tokens without their places. */
 static int add_levels(struct page *a, struct table *t, int panel, const int64_t *length, int n)
 {
-    double *ceiling = mem_alloc((size_t)n * sizeof *ceiling, a->study->err), chance = a->study->run[a->study->panel[panel].run].chance;
-    int known = 0, rc = -1;
-    if (!ceiling) return -1;
-    for (int i = 0; i < n; i++) {
-        if (study_ceiling(a->study, panel, length[i], &ceiling[i]) != 0) goto out;
-        known |= !isnan(ceiling[i]);
-    }
+    static const struct { const char *name; int (*value)(const struct study *, int, int64_t, double *); } level[] = {
+        { "majority guess", study_majority }, { "order-blind ceiling", study_ceiling } };
+    double *value = mem_alloc((size_t)n * sizeof *value, a->study->err), chance = a->study->run[a->study->panel[panel].run].chance;
+    int rc = -1;
+    if (!value) return -1;
     if (!isnan(chance)) {
         table_add(t, "chance");
         for (int i = 0; i < n; i++) add_level(t, chance);
     }
-    if (known) {
-        table_add(t, "order-blind ceiling");
-        for (int i = 0; i < n; i++) add_level(t, ceiling[i]);
+    for (int k = 0; k < 2; k++) {
+        int known = 0;
+        for (int i = 0; i < n; i++) {
+            if (level[k].value(a->study, panel, length[i], &value[i]) != 0) goto out;
+            known |= !isnan(value[i]) && !(k == 0 && value[i] < chance + MORE_THAN_CHANCE);
+        }
+        if (!known) continue;
+        table_add(t, level[k].name);
+        for (int i = 0; i < n; i++) add_level(t, value[i]);
     }
     rc = 0;
 out:
-    free(ceiling);
+    free(value);
     return rc;
 }
 
@@ -170,27 +174,32 @@ static void write_sequences(const struct page *a, int panel, const int64_t *leng
     str_free(&item);
 }
 
-/* Without positions nobody can beat the ceiling: whoever does has been told the order. */
-static int write_leaks(const struct page *a, int panel, const int64_t *length, int n, struct str *out)
+struct leaks { struct page *page; int panel, arm; struct str *out, name; };      /* arm: the last one told of, -1 */
+
+static int write_leak(void *ctx, int n, const struct store_value *v)
 {
-    struct str name = { 0 };
-    int rc = 0;
-    for (int arm = 0; arm < (int)a->study->n_arm; arm++) {
-        const struct study_run *run = &a->study->run[a->study->arm[arm].run];
-        if (a->study->arm[arm].panel != panel || strcmp(run->text[STUDY_ENCODER], "none") || run->causal) continue;
-        for (int i = 0; i < n && rc == 0; i++) {
-            double ceiling;
-            struct study_cell cell = study_cell(a->study, panel, arm, length[i]);
-            rc = study_ceiling(a->study, panel, length[i], &ceiling);
-            if (rc != 0 || cell.n == 0 || !(cell.max > ceiling + STUDY_LEAK_MARGIN)) continue;
-            study_arm_name(a->study, arm, &name);
-            str_printf(out, "suspect a leak: %s reaches %.3f at length %lld, where no more than %.3f is possible without positions;\n"
-                       "  find out how the order of tokens gets into the data or the model before you believe this table\n",
-                       str_text(&name), cell.max, (long long)length[i], ceiling);
-            break;
-        }
-    }
-    str_free(&name);
+    struct leaks *l = ctx;
+    const struct study *s = l->page->study;
+    size_t run = 0;
+    (void)n;
+    while (run < s->n_run && s->run[run].ordinal != v[0].integer) run++;
+    if (run == s->n_run || s->arm[s->run[run].arm].panel != l->panel || s->run[run].arm == l->arm) return 0;
+    l->arm = s->run[run].arm;
+    study_arm_name(s, l->arm, &l->name);
+    str_printf(l->out, "suspect a leak: %s reaches %.3f at length %lld, where no more than %.3f is possible without positions;\n"
+               "  find out how the order of tokens gets into the data or the model before you believe this table\n",
+               str_text(&l->name), v[2].real, (long long)v[1].integer, v[3].real);
+    return 0;
+}
+
+/* Without positions nobody can beat the ceiling: whoever does has been told the order. */
+static int write_leaks(struct page *a, int panel, struct str *out)
+{
+    struct leaks l = { a, panel, -1, out, { 0 } };
+    int rc = study_query(a->study, "SELECT c.ordinal, l.length, l.token_accuracy, l.order_blind_ceiling FROM sweep_cell c JOIN run r USING(run_id)"
+                         " JOIN leaks l USING(run_key) WHERE c.sweep_id = ?1 ORDER BY c.ordinal, l.length", write_leak, &l);
+    out->failed |= l.name.failed;
+    str_free(&l.name);
     return rc;
 }
 
@@ -210,7 +219,7 @@ static int write_panel(struct page *a, int panel, struct str *out)
         rc = write_block(a, panel, length + i, n - i < block ? n - i : block, out);
     }
     if (rc == 0) write_sequences(a, panel, length, n, out);
-    if (rc == 0) rc = write_leaks(a, panel, length, n, out);
+    if (rc == 0) rc = write_leaks(a, panel, out);
     free(length);
     return rc;
 }
@@ -288,8 +297,9 @@ static int add_row(const struct page *a, struct table *t, int panel, int arm, in
 {
     const struct study_run *run = &a->study->run[a->study->arm[arm].run];
     struct study_cell cell = study_cell(a->study, panel, arm, length);
-    double ceiling = NAN;
+    double ceiling = NAN, majority;
     if (!run->causal && study_ceiling(a->study, panel, length, &ceiling) != 0) return -1;
+    if (study_majority(a->study, panel, length, &majority) != 0) return -1;
     table_add(t, run->text[STUDY_TASK]);
     table_add(t, run->text[STUDY_TRAIN]);
     table_add(t, run->text[STUDY_ENCODER]);
@@ -304,6 +314,7 @@ static int add_row(const struct page *a, struct table *t, int panel, int arm, in
     add_integer(t, cell.solved);
     add_real(t, cell.sequence);
     add_real(t, run->chance);
+    add_real(t, majority);
     add_real(t, ceiling);
     return 0;
 }
@@ -311,7 +322,7 @@ static int add_row(const struct page *a, struct table *t, int panel, int arm, in
 int results_rows(struct study *s, struct table *t)
 {
     static const char *const header[] = { "task", "train_length", "encoder", "label", "length", "seeds", "seeds_planned", "mean",
-        "half_width", "min", "max", "solved", "sequence_mean", "chance", "order_blind_ceiling" };
+        "half_width", "min", "max", "solved", "sequence_mean", "chance", "majority", "order_blind_ceiling" };
     struct page page = { .study = s };
     int rc = 0;
     table_init(t, sizeof header / sizeof *header);
@@ -348,8 +359,7 @@ static int print(struct store *store, const char *ini_sha256, int (*write)(struc
     int rc = study_load(&study, store, ini_sha256, err);
     if (rc == 0) rc = write(&a, &out);
     if (rc == 0 && out.failed) rc = lab_fail(err, "out of memory while writing the tables");
-    if (rc == 0 && (fwrite(str_text(&out), 1, out.len, file) != out.len || fflush(file) != 0))
-        rc = lab_fail(err, "the tables could not be written: %s", strerror(errno));
+    if (rc == 0) fwrite(str_text(&out), 1, out.len, file);       /* whoever owns the file looks at its errors */
     str_free(&out);
     study_release(&study);
     return rc;

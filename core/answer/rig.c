@@ -14,7 +14,7 @@ enum { ROOM = 4096, ALIGN = 64 };
 
 static void out_of_memory(void)
 {
-    fprintf(stderr, "lab check: out of memory\n");
+    fprintf(stderr, "lab: out of memory on the bench for hooks\n");
     abort();
 }
 

@@ -5,6 +5,7 @@
  */
 #ifndef LAB_ANSWER_STATUS_H
 #define LAB_ANSWER_STATUS_H
+#include "base/live.h"
 #include "base/str.h"
 #include "store/store.h"
 
@@ -12,10 +13,12 @@ enum { STATUS_NO_SWEEP = 1 };
 struct status_run {                  /* one that is neither done nor pending */
     enum store_state state;
     char *key, *task, *encoder, *label, *reason, *host;      /* reason: why it stopped */
-    int64_t seed, step, steps;       /* reached, of how many */
+    int64_t seed, step, from_step, steps;                    /* reached, where it began, of how many */
     double loss;                     /* of the last point of its curve, NAN: none yet */
     int64_t since_us, heard_us;      /* when it started (running) or ended; when it was last heard of */
-    int64_t pid;                     /* of the process that looks after it */
+    int64_t pid, attempt_id;         /* of the process that looks after it */
+    double left_s;                   /* what that process expected for its whole sweep when it was last heard of; NAN: not known */
+    double curve[LIVE_POINTS]; int n_curve;                  /* of one that runs: the last points of its loss, the oldest first */
 };
 struct status_sweep {
     int64_t id;
@@ -37,5 +40,9 @@ int  status_is_over(const struct status *);
 /* "tiny: 4 runs: 2 done, 1 running, 1 pending" */
 void status_line(const struct status_sweep *, struct str *out);
 void status_print(const struct status *, struct str *out);
+/* For a screen that is so many columns wide and redrawn again and again: a line for each worker. */
+void status_live(const struct status *, int width, int utf8, struct str *out);
+/* Seconds until all runs of the sweep are over, as those expect who work on it; < 0: not known. */
+double status_left(const struct status *, const struct status_sweep *);
 void status_json(const struct status *, struct str *out);
 #endif

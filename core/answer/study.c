@@ -30,6 +30,8 @@ static const char run_sql[] =
     "         (v.json ->> '$.real') || ', ' || (v.json ->> '$.compiler') || ', ' || (v.json ->> '$.flags') ||"
     "         ', task ' || substr(v.json ->> '$.task_sha256', 1, 12)"
     "  FROM env v WHERE v.env_id = a.env_id AND a.status = 'done'),"
+    " (SELECT (v.json ->> '$.cpu') || ', ' || (v.json ->> '$.blas') || ', ' || (v.json ->> '$.simd')"
+    "  FROM env v WHERE v.env_id = a.env_id AND a.status = 'done'),"
     " r.run_key"
     " FROM sweep_cell c JOIN run r USING(run_id) JOIN runs s USING(run_key)"
     " LEFT JOIN attempt a ON a.attempt_id = (SELECT t.attempt_id FROM attempt t WHERE t.run_id = r.run_id"
@@ -272,7 +274,16 @@ int study_ceiling(const struct study *s, int panel, int64_t length, double *valu
     for (size_t i = 0; i < s->n_arm; i++) bidirectional |= s->arm[i].panel == panel && !s->run[s->arm[i].run].causal;
     if (!bidirectional) return 0;
     const char *task_key = study_text(s, s->panel[panel].run, STUDY_TASK_KEY);
-    if (store_ceiling(s->store, task_key, (int)length, &found, value, &error, s->err) != 0) return -1;
+    if (store_ceiling(s->store, task_key, (int)length, "order_blind", &found, value, &error, s->err) != 0) return -1;
+    if (!found) *value = NAN;
+    return 0;
+}
+
+int study_majority(const struct study *s, int panel, int64_t length, double *value)
+{
+    int found;
+    double error;
+    if (store_ceiling(s->store, study_text(s, s->panel[panel].run, STUDY_TASK_KEY), (int)length, "majority", &found, value, &error, s->err) != 0) return -1;
     if (!found) *value = NAN;
     return 0;
 }

@@ -15,9 +15,9 @@ enum { STUDY_NO_SWEEP = 1 };         /* what study_load and all that call it ret
 #define STUDY_DEFAULT_DB "results/lab.db"    /* what lab opens without --db */
 
 enum study_text { STUDY_TASK, STUDY_TASK_KEY, STUDY_TRAIN, STUDY_ENCODER, STUDY_LABEL, STUDY_STATUS, STUDY_REASON, STUDY_LOG,
-                  STUDY_VARIANT, STUDY_BUDGET, STUDY_CODE, STUDY_KEY, STUDY_N_TEXT };
+                  STUDY_VARIANT, STUDY_BUDGET, STUDY_CODE, STUDY_MACHINE, STUDY_KEY, STUDY_N_TEXT };
 struct study_run {
-    char *text[STUDY_N_TEXT];        /* never NULL; budget, code: what was spent and what ran, for people */
+    char *text[STUDY_N_TEXT];        /* never NULL; budget, code, machine: what was spent, what ran and on what, for people */
     int64_t ordinal, seed, parameters;
     double chance, step_ms, train_loss;      /* NaN: not known */
     int causal, diverged, arm;       /* diverged: some number of its last attempt was not finite */
@@ -67,6 +67,8 @@ int  study_labels_differ(const struct study *, int panel);
 void study_arm_name(const struct study *, int arm, struct str *out);     /* replaces what is in out */
 /* Order-blind ceiling; NaN: not known, or no bound on these models. */
 int  study_ceiling(const struct study *, int panel, int64_t length, double *value);
+/* What the most frequent target of each place gets right; NaN: not known. */
+int  study_majority(const struct study *, int panel, int64_t length, double *value);
 
 int  study_is_failure(const struct study_run *);
 void study_write_failures(const struct study *, struct str *out);        /* what did not succeed, and why; "" if nothing */

@@ -187,6 +187,182 @@ static void write_text(const struct table *t, const size_t *width, const int *ri
     }
 }
 
+/* ---- text in few columns ---- */
+
+/* Bytes of text that a line of `columns` takes: whole words; a name that is longer is cut behind _ / or a comma, or anywhere.
+ * At least one character, so that every text comes to its end. */
+static size_t take_line(const char *text, size_t columns)
+{
+    size_t n = table_fit(text, strlen(text), columns), end = n, bytes;
+    if (!text[n] || text[n] == ' ') return n;
+    while (end > 0 && text[end - 1] != ' ') end--;
+    if (end == 0) for (end = n; end > 0 && !strchr("_/,", text[end - 1]); end--) { }
+    if (end == 0) end = n;
+    if (end == 0) decode(text, &bytes), end = bytes;
+    return end;
+}
+
+static const char *next_line(const char *text, size_t taken)
+{
+    for (text += taken; *text == ' '; text++) { }
+    return text;
+}
+
+void table_paragraph(struct str *out, const char *text, size_t columns, size_t indent)
+{
+    for (size_t first = 1; *text; first = 0) {
+        size_t n = take_line(text, first || columns <= indent ? columns : columns - indent);
+        repeat(out, " ", first ? 0 : indent);
+        str_addn(out, text, n);
+        trim_line(out);
+        text = next_line(text, n);
+    }
+}
+
+static size_t longest_piece(const char *text)                /* of a name, which may be cut behind _ */
+{
+    size_t most = 1, n = 0;
+    for (; text && *text; text++) {
+        n += *text != ' ';
+        if (n > most) most = n;
+        if (*text == ' ' || *text == '_') n = 0;
+    }
+    return most;
+}
+
+/* The least that a column can do with: its numbers are never cut, its texts into pieces of a few words. */
+static size_t least_width(const struct table *t, int col, int number, size_t natural)
+{
+    enum { FEW = 12 };
+    size_t least = longest_piece(cell_at(t, 0, col));
+    for (size_t row = 1; number && row < n_rows(t); row++) {
+        size_t w = shown_width(cell_at(t, row, col), 0);
+        if (w > least) least = w;
+    }
+    if (!number && least < FEW) least = FEW;
+    return least < natural ? least : natural;
+}
+
+/* Makes the widest column narrower, again and again, until the line fits or nothing gives way. */
+static void narrow(const struct table *t, size_t columns, size_t *width, const size_t *least)
+{
+    size_t total = (size_t)(t->n_col - 1) * GAP;
+    for (int col = 0; col < t->n_col; col++) total += width[col];
+    for (; total > columns; total--) {
+        int widest = -1;
+        for (int col = 0; col < t->n_col; col++)
+            if (width[col] > least[col] && (widest < 0 || width[col] >= width[widest])) widest = col;
+        if (widest < 0) return;
+        width[widest]--;
+    }
+}
+
+struct fold { const struct table *t; const size_t *width; const int *right; int *col, n; };      /* col: those of this block */
+
+/* A row of the table in as many lines as its longest cell takes. */
+static void fold_row(const struct fold *f, size_t row, const char **rest, struct str *shown, struct str *out)
+{
+    int more = 1;
+    for (int i = 0; i < f->n; i++) {
+        str_clear(&shown[i]);
+        table_show(&shown[i], cell_at(f->t, row, f->col[i]));
+        rest[i] = str_text(&shown[i]), out->failed |= shown[i].failed;
+    }
+    for (int line = 0; more; line++) {
+        more = 0;
+        for (int i = 0; i < f->n; i++) {
+            int c = f->col[i], right = row ? is_number(f->t, row, c) : f->right[c];
+            size_t n = take_line(rest[i], f->width[c]), end = n;
+            while (end > 0 && rest[i][end - 1] == ' ') end--;
+            struct str piece = { 0 };
+            str_addn(&piece, rest[i], end);
+            repeat(out, " ", i ? GAP : 0);
+            padded(out, str_text(&piece), f->width[c], right, 0);
+            out->failed |= piece.failed;
+            str_free(&piece);
+            rest[i] = next_line(rest[i], n);
+            more |= *rest[i] != '\0';
+        }
+        trim_line(out);
+    }
+}
+
+static void fold_block(const struct fold *f, const char **rest, struct str *shown, struct str *out)
+{
+    for (size_t row = 0; row < n_rows(f->t); row++) {
+        fold_row(f, row, rest, shown, out);
+        for (int i = 0; row == 0 && i < f->n; i++) {
+            repeat(out, " ", i ? GAP : 0);
+            repeat(out, "-", f->width[f->col[i]]);
+        }
+        if (row == 0) str_add(out, "\n");
+    }
+}
+
+static int rows_differ(const struct table *t, int n_col)     /* already by these first columns?  The first rows stand for all */
+{
+    enum { MANY = 200 };
+    for (size_t a = 1; a < n_rows(t) && a < MANY; a++)
+        for (size_t b = 1; b < a; b++) {
+            int same = 1;
+            for (int col = 0; same && col < n_col; col++) {
+                const char *x = cell_at(t, a, col), *y = cell_at(t, b, col);
+                same = !strcmp(x ? x : "", y ? y : "");
+            }
+            if (same) return 0;
+        }
+    return 1;
+}
+
+/* How many columns tell which row it is, and are repeated in each block: few enough to leave room for others. */
+static int key_columns(const struct table *t, size_t columns, const size_t *width)
+{
+    size_t used = 0;
+    int n = 0;
+    while (n < t->n_col - 1 && used + width[n] + GAP <= columns * 2 / 3) {
+        used += width[n++] + GAP;
+        if (rows_differ(t, n)) break;
+    }
+    return n;
+}
+
+static void write_folded(const struct table *t, size_t columns, const size_t *width, const int *right, int *col, const char **rest,
+                         struct str *shown, struct str *out)
+{
+    int keys = key_columns(t, columns, width), next = 0;
+    while (next < t->n_col) {
+        struct fold f = { t, width, right, col, 0 };
+        size_t used = 0;
+        if (next) str_add(out, "\n");
+        for (int i = 0; next && i < keys; i++) col[f.n++] = i, used += width[i] + GAP;
+        do used += width[next] + GAP, col[f.n++] = next++;
+        while (next < t->n_col && used + width[next] <= columns);
+        fold_block(&f, rest, shown, out);
+    }
+}
+
+void table_text(const struct table *t, size_t columns, struct str *out)
+{
+    struct lab_err ignored;
+    size_t n = (size_t)t->n_col, total = (n - 1) * GAP;
+    size_t *width = mem_alloc(2 * n * sizeof *width, &ignored), *least = width ? width + n : NULL;
+    int *right = mem_alloc(2 * n * sizeof *right, &ignored);
+    const char **rest = mem_alloc(n * sizeof *rest, &ignored);
+    struct str *shown = mem_alloc(n * sizeof *shown, &ignored);
+    if (t->failed || !width || !right || !rest || !shown) { out->failed = 1; goto done; }
+    for (int col = 0; col < t->n_col; col++) {
+        right[col] = number_column(t, col);
+        total += width[col] = column_width(t, col, 0);
+        least[col] = least_width(t, col, right[col], width[col]);
+    }
+    if (columns == 0 || total <= columns) { write_text(t, width, right, out); goto done; }
+    narrow(t, columns, width, least);
+    write_folded(t, columns, width, right, right + n, rest, shown, out);
+done:
+    for (size_t i = 0; shown && i < n; i++) str_free(&shown[i]);
+    free(width), free(right), free(rest), free(shown);
+}
+
 static void write_markdown(const struct table *t, const size_t *width, const int *right, struct str *out)
 {
     for (size_t row = 0; row < n_rows(t); row++) {

@@ -15,6 +15,11 @@ void table_init(struct table *, int n_col);          /* the first n_col cells ar
 void table_add(struct table *, const char *text);    /* text, aligned left; NULL is SQL's NULL */
 void table_number(struct table *, const char *text); /* a number already written out, aligned right */
 void table_write(const struct table *, enum table_format, struct str *out);
+/* TABLE_TEXT in lines of at most so many columns, 0: any.  Long texts go over several lines, names in the header too, and the
+ * columns for which there is still no room follow below, behind the first ones again. */
+void table_text(const struct table *, size_t columns, struct str *out);
+/* Words in lines of at most so many columns, all but the first indented; ends in a newline. */
+void table_paragraph(struct str *out, const char *text, size_t columns, size_t indent);
 void table_html(struct str *out, const char *text);  /* text alone, for HTML */
 void table_free(struct table *);
 

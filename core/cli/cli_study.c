@@ -15,7 +15,8 @@ int cli_study_open(const struct cmd *cmd, struct cli_study *source, int argc, ch
     if (argc > 2) return lab_fail(err, "one experiment file at most"), cli_fail(cmd, EXIT_USAGE, err);
     if (argc < 2 && source->set.n) return lab_fail(err, "--set changes an experiment file; name the file too"), cli_fail(cmd, EXIT_USAGE, err);
     if (argc == 2 && cli_conf(&conf, argv[1], &source->set, err) != 0) return cli_fail(cmd, EXIT_USAGE, err);
-    int rc = store_open(&source->store, source->db, STORE_READ, err);
+    int found, rc = store_open(&source->store, source->db, STORE_READ, err);
+    if (rc == 0) rc = store_scope(source->store, argc == 2 ? conf.sha256 : NULL, &found, err);       /* study_load says when there is none */
     if (rc == 0) rc = study_load(&source->study, source->store, argc == 2 ? conf.sha256 : NULL, err);
     conf_free(&conf);
     return rc == 0 ? EXIT_DONE : cli_fail(cmd, rc == STUDY_NO_SWEEP ? EXIT_USAGE : EXIT_DATABASE, err);

@@ -6,12 +6,13 @@
 
 static void print_help(const struct cmd *cmd, const struct cli_option *option)
 {
-    printf("usage: lab %s %s%s[OPTIONS]\n\n%s.\n", cmd->name, cmd->arguments, *cmd->arguments ? " " : "", cmd->summary);
+    const char *stop = cmd->summary[strlen(cmd->summary) - 1] == '?' ? "" : ".";
+    printf("usage: lab %s %s%s[OPTIONS]\n\n%s%s\n", cmd->name, cmd->arguments, *cmd->arguments ? " " : "", cmd->summary, stop);
     if (option->name) printf("\n");
     for (; option->name; option++) {
         char left[64];
-        snprintf(left, sizeof left, "%s%s%s%s%s", option->letter ? (char[]){ '-', option->letter, ',', ' ', 0 } : "",
-                 option->name, option->argument ? " " : "", option->argument ? option->argument : "", "");
+        snprintf(left, sizeof left, "%s%s%s%s", option->letter ? (char[]){ '-', option->letter, ',', ' ', 0 } : "",
+                 option->name, option->argument ? " " : "", option->argument ? option->argument : "");
         printf("  %-26s %s\n", left, option->help);
     }
     printf("\nexample:\n  %s\n", cmd->example);

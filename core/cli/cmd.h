@@ -6,6 +6,7 @@
 #ifndef LAB_CLI_CMD_H
 #define LAB_CLI_CMD_H
 #include "abi/lab_plugin.h"
+#include "answer/plot.h"
 #include "answer/study.h"
 #include "exp/conf.h"
 #include "host/plugin.h"
@@ -38,6 +39,8 @@ struct cli_option {
 #define CLI_JSON(into)   { "--json", 0, CLI_FLAG, NULL, "print JSON", into }
 #define CLI_SET(into)    { "--set", 0, CLI_MANY, "SECTION.KEY=VALUE", "override one key of the experiment file", into }
 #define CLI_PLUGIN(into) { "--plugin", 0, CLI_MANY, "FILE|FOLDER", "load plugins from here first", into }
+#define CLI_FORMAT(into) { "--format", 0, CLI_TEXT, "FORMAT", "text, svg, png or pdf (default: by the file's name, else text)", into }
+#define CLI_OUTPUT(into) { "--output", 'o', CLI_TEXT, "FILE", "write to this file (default: standard output)", into }
 #define CLI_DEFAULT_DB "results/lab.db"
 
 /* Takes the options out of argv; what is left are the arguments, *argc of them from argv[1] on.  `--` ends options.
@@ -57,6 +60,14 @@ void cli_study_close(struct cli_study *);
 /* To a file, replaced as a whole or not at all; NULL or "-": to standard output. */
 int  cli_write(const char *path, const struct str *, struct lab_err *err);
 
+/* Pictures.  The format, by the file's name if *format is NULL: 0 or -1. */
+int  cli_format(const char **format, const char *path, struct lab_err *err);
+int  cli_choose(const char *option, const char *name, const char *const *list, struct lab_err *err);   /* its place; -1: not there */
+int  cli_terminal(void);             /* columns; 0: standard output is no terminal */
+int  cli_wide(const struct str *, size_t columns);           /* is some line of the text wider? */
+int  cli_columns(const char *path);  /* that a picture as text may take; path: where it goes, NULL is standard output */
+int  cli_draw(const struct cmd *, const struct plot *, const char *format, const char *path);          /* through gnuplot; the exit code */
+
 int cmd_run(const struct cmd *, int, char **);
 int cmd_plan(const struct cmd *, int, char **);
 int cmd_results(const struct cmd *, int, char **);
@@ -69,12 +80,16 @@ int cmd_retry(const struct cmd *, int, char **);
 int cmd_gc(const struct cmd *, int, char **);
 int cmd_fsck(const struct cmd *, int, char **);
 int cmd_doctor(const struct cmd *, int, char **);
+int cmd_slurm(const struct cmd *, int, char **);
 int cmd_query(const struct cmd *, int, char **);
 int cmd_list(const struct cmd *, int, char **);
 int cmd_info(const struct cmd *, int, char **);
+int cmd_inspect(const struct cmd *, int, char **);
 int cmd_sample(const struct cmd *, int, char **);
 int cmd_bench(const struct cmd *, int, char **);
 int cmd_check(const struct cmd *, int, char **);
 int cmd_new(const struct cmd *, int, char **);
 int cmd_work(const struct cmd *, int, char **);
+int cmd_merge(const struct cmd *, int, char **);
+int cmd_worker(const struct cmd *, int, char **);
 #endif

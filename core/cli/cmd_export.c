@@ -8,10 +8,9 @@
 #include "answer/results.h"
 #include "cli/cmd.h"
 
-/* What may be exported: the answer, or the rows of a view that belong to the experiment, found by run or by arm. */
-static const struct { const char *name, *key; } view[] = {
-    { "answer", NULL },        { "results", "run_key" }, { "by_length", "arm" },    { "by_seed", "arm" },     { "by_position", "arm" },
-    { "paired", "run_key" },   { "curves", "run_key" },  { "runs", "run_key" },     { "failures", "run_key" }, { "diverged", "run_key" } };
+/* What may be exported: the answer, or the rows of a view. */
+static const char *const view[] = { "answer", "results", "by_length", "by_seed", "by_position", "paired", "curves", "runs", "failures", "diverged" };
+enum { ANSWER };
 static const struct { const char *name; enum table_format format; } format[] = {
     { "csv", TABLE_CSV }, { "json", TABLE_JSON }, { "markdown", TABLE_MARKDOWN }, { "latex", TABLE_LATEX } };
 enum { N_VIEW = sizeof view / sizeof *view, N_FORMAT = sizeof format / sizeof *format };
@@ -30,8 +29,8 @@ static int find_view(const char *name, struct lab_err *err)
 {
     const char *list[N_VIEW + 1] = { NULL };
     for (int i = 0; i < N_VIEW; i++) {
-        if (!strcmp(view[i].name, name)) return i;
-        list[i] = view[i].name;
+        if (!strcmp(view[i], name)) return i;
+        list[i] = view[i];
     }
     return unknown("--view", name, list, err);
 }
@@ -64,20 +63,19 @@ static int write_panels(struct study *s, enum table_format how, struct str *out)
     return 0;
 }
 
+/* The store was narrowed to the experiment. */
 static int take_view(struct study *s, int which, struct table *t)
 {
-    char sql[256];
-    const char *args[] = { s->id }, *key = view[which].key;
-    if (!key) return results_rows(s, t);
-    snprintf(sql, sizeof sql, "SELECT * FROM %s WHERE %s IN (SELECT r.%s FROM sweep_cell c JOIN run r USING(run_id) WHERE c.sweep_id = ?1)",
-             view[which].name, key, key);
-    return fetch_table(s->store, sql, args, 1, 0, t, s->err);
+    char sql[64];
+    if (which == ANSWER) return results_rows(s, t);
+    snprintf(sql, sizeof sql, "SELECT * FROM %s", view[which]);
+    return fetch_table(s->store, sql, NULL, 0, 0, t, s->err);
 }
 
 static int write_view(struct study *s, int which, enum table_format how, struct str *out)
 {
     struct table t;
-    if (!view[which].key && (how == TABLE_LATEX || how == TABLE_MARKDOWN)) return write_panels(s, how, out);
+    if (which == ANSWER && (how == TABLE_LATEX || how == TABLE_MARKDOWN)) return write_panels(s, how, out);
     if (take_view(s, which, &t) != 0) return -1;
     table_write(&t, how, out);
     table_free(&t);

@@ -95,7 +95,7 @@ static int hook_names(const struct lab_encoder *e, const char *name[5])
 
 /* ---- as text ---- */
 
-static void add_options(struct str *out, const struct subject *s)
+static void add_options(struct str *out, const struct subject *s, size_t columns)
 {
     static const char *const header[] = { "option", "type", "default", "range", "help" };
     struct table t;
@@ -119,7 +119,7 @@ static void add_options(struct str *out, const struct subject *s)
         t.failed |= text.failed;
         str_free(&text);
     }
-    table_write(&t, TABLE_TEXT, out);
+    table_text(&t, columns, out);
     out->failed |= t.failed;
     table_free(&t);
 }
@@ -145,7 +145,7 @@ static void add_task(struct str *out, const struct subject *s)
     str_add(out, " token accuracy\n");
 }
 
-static void add_text(struct str *out, const struct subject *s)
+static void add_facts(struct str *out, const struct subject *s)
 {
     str_printf(out, "%s %s%s%s\n", s->kind, s->name, s->summary ? ": " : "", s->summary ? s->summary : "");
     if (s->cite) str_printf(out, "  paper    %s\n", s->cite);
@@ -159,7 +159,22 @@ static void add_text(struct str *out, const struct subject *s)
     if (s->task) add_task(out, s);
     for (const struct word *w = s->word; w && w->name; w++)
         if (s->flags & w->flag) str_printf(out, "  %s: %s\n", w->name, w->meaning);
-    add_options(out, s);
+}
+
+/* columns: of the terminal, 0 elsewhere. */
+static void add_text(struct str *out, const struct subject *s, size_t columns)
+{
+    struct str facts = { 0 };
+    add_facts(&facts, s);
+    const char *line = str_text(&facts);
+    for (char *end; columns && (end = strchr(line, '\n')); line = end + 1) {
+        *end = '\0';
+        table_paragraph(out, line, columns, 11);
+    }
+    str_add(out, line);
+    out->failed |= facts.failed;
+    str_free(&facts);
+    add_options(out, s, columns);
 }
 
 /* ---- as JSON ---- */
@@ -244,7 +259,8 @@ static int add_subjects(struct str *out, const struct registry *r, const char *n
         struct subject s = e ? of_entry(r, e) : of_section(&section[i]);
         int rc = subject_init(&s, err);
         if (rc == 0 && (*found)++) str_add(out, json ? "," : "\n");
-        if (rc == 0) (json ? add_json : add_text)(out, &s);
+        if (rc == 0 && json) add_json(out, &s);
+        else if (rc == 0) add_text(out, &s, (size_t)cli_terminal());
         free(s.self);
         if (rc != 0) return -1;
     }

@@ -68,17 +68,55 @@ static void add_table(struct str *out, const struct registry *r, enum plugin_kin
     table_free(&t);
 }
 
-static void add_text(struct str *out, const struct registry *r, size_t *order)
+/* For a narrow terminal: names and summaries; what else there is, `lab info` tells. */
+static void add_short_table(struct str *out, const struct registry *r, enum plugin_kind kind, size_t *order, size_t columns)
+{
+    struct table t;
+    size_t n = registry_sorted(r, kind, order);
+    table_init(&t, 2);
+    table_add(&t, kind_name[kind]), table_add(&t, "summary");
+    for (size_t i = 0; i < n; i++) {
+        const struct plugin_entry *e = &r->entry[order[i]];
+        struct str text = { 0 };
+        str_add(&text, summary_of(e));
+        if (shadow_of(r, e)) str_printf(&text, " (%s: shadowed by %s)", shorter(file_of(r, e)->path), shorter(shadow_of(r, e)->path));
+        table_add(&t, e->name), table_add(&t, str_text(&text));
+        t.failed |= text.failed;
+        str_free(&text);
+    }
+    table_text(&t, columns, out);
+    str_add(out, "\n");
+    out->failed |= t.failed;
+    table_free(&t);
+}
+
+static void add_refused(struct str *out, const struct registry *r, size_t columns)
 {
     int refused = 0;
-    add_table(out, r, PLUGIN_ENCODER, order);
-    add_table(out, r, PLUGIN_TASK, order);
     for (size_t i = 0; i < r->n_file; i++) {
+        struct str line = { 0 };
         if (r->file[i].plugin) continue;
         if (!refused++) str_add(out, "refused:\n");
-        str_printf(out, "  %s: %s\n", shorter(r->file[i].path), r->file[i].refusal);
+        str_printf(&line, "  %s: %s", shorter(r->file[i].path), r->file[i].refusal);
+        table_paragraph(out, str_text(&line), columns ? columns : line.len + 1, 4);
+        out->failed |= line.failed;
+        str_free(&line);
     }
-    if (!refused) str_add(out, "`lab info NAME` tells more.\n");
+    if (!refused) str_add(out, columns ? "`lab info NAME` tells more, also where it comes from.\n" : "`lab info NAME` tells more.\n");
+}
+
+static void add_text(struct str *out, const struct registry *r, size_t *order)
+{
+    add_table(out, r, PLUGIN_ENCODER, order);
+    add_table(out, r, PLUGIN_TASK, order);
+    add_refused(out, r, 0);
+}
+
+static void add_short_text(struct str *out, const struct registry *r, size_t *order, size_t columns)
+{
+    add_short_table(out, r, PLUGIN_ENCODER, order, columns);
+    add_short_table(out, r, PLUGIN_TASK, order, columns);
+    add_refused(out, r, columns);
 }
 
 static void add_json_entries(struct str *out, const struct registry *r, enum plugin_kind kind, size_t *order)
@@ -141,6 +179,8 @@ int cmd_list(const struct cmd *cmd, int argc, char **argv)
     if (!order) out.failed = 1;
     else if (json) add_json(&out, &registry, order);
     else add_text(&out, &registry, order);
+    size_t columns = (size_t)cli_terminal();
+    if (order && !json && columns && cli_wide(&out, columns)) str_clear(&out), add_short_text(&out, &registry, order, columns);
     free(order);
     fputs(str_text(&out), stdout);
     if (out.failed) lab_fail(&err, "out of memory: the list is cut"), rc = cli_fail(cmd, EXIT_SOME_FAILED, &err);

@@ -22,8 +22,8 @@ enum { N_KIND = sizeof kinds / sizeof *kinds };
 
 static int check_name(const char *name, struct lab_err *err)
 {
-    if (str_is_name(name)) return 0;
-    return lab_fail(err, "'%.80s' is no name for a plugin: 1 to 63 of a-z, 0-9 and _", name);
+    if (str_is_name(name) && strlen(name) <= PLUGIN_NAME_MAX) return 0;
+    return lab_fail(err, "'%.80s' is no name for a plugin: 1 to %d of a-z, 0-9 and _", name, PLUGIN_NAME_MAX);
 }
 
 /* Two encoders of one name: which of them a run meant would be anybody's guess. */

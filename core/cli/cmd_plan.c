@@ -7,6 +7,8 @@
 #include "answer/table.h"
 #include "cli/cmd.h"
 #include "cli/plan.h"
+#include "exp/cost.h"
+#include "exp/frozen.h"
 #include "run/sched.h"
 
 enum { FULL_LIST = 40 };             /* longer plans are grouped by encoder, task and label */
@@ -25,41 +27,18 @@ static void add_counts(struct row *to, const struct row *r)
     to->longest = fmax(to->longest, r->longest);
 }
 
-/* ---- how long a run takes where none of its kind was timed ---- */
+/* ---- how long a run takes ---- */
 
-/* Floating-point operations of a forward pass, for each token of a sequence of T. */
-static double forward(const struct row *r, double T)
-{
-    const struct run_config *c = &r->run->config;
-    double embedding = (double)c->task_info.vocab_in * c->model.d_model;
-    return 2 * fmax((double)r->parameters - embedding, 0) + 4 * T * c->model.d_model * c->model.layers;
-}
-
-static double guess_evaluation(const struct row *r, const struct option_list *lengths, double sequences)
-{
-    double operations = 0;
-    for (int i = 0; i < lengths->n; i++) {
-        double T = config_tape(&r->run->config, lengths->v[i]);
-        operations += sequences * T * forward(r, T);
-    }
-    return operations;
-}
-
-static double guess_training(const struct row *r)
-{
-    const struct run_config *c = &r->run->config;
-    double T = c->dims.train_len, times = c->eval.every > 0 ? c->train.steps / c->eval.every : 0;
-    return 3.0 * c->train.steps * c->train.batch * T * forward(r, T) +           /* backward: twice a forward pass */
-           times * guess_evaluation(r, &c->eval.lengths, c->eval.every_sequences);
-}
-
+/* As long as runs of its kind took, if the database knows some. */
 static double expect_seconds(const struct row *r, const struct option_list *lengths, double step_ms)
 {
-    const double rate = 80e9, start = 0.02;      /* operations a second of one core on small models; a process and its plugins */
     const struct run_config *c = &r->run->config;
+    struct cost cost = cost_of(c);
     if (!r->to_train && !r->to_evaluate) return 0;
-    if (r->to_train && step_ms > 0) return start + step_ms * c->train.steps / 1000;
-    return start + ((r->to_train ? guess_training(r) : 0) + guess_evaluation(r, lengths, c->eval.sequences)) / rate;
+    if (r->to_train) return step_ms > 0 ? cost.start + step_ms * c->train.steps / 1000 : cost_total(&cost, c);
+    double seconds = cost.start;
+    for (int i = 0; i < lengths->n; i++) seconds += cost_test(c, lengths->v[i]);
+    return seconds;
 }
 
 /* ---- the rows ---- */
@@ -252,12 +231,23 @@ int plan_show(const struct cmd *cmd, const struct sweep *s, const char *db, int 
     return code == EXIT_DONE ? code : cli_fail(cmd, code, &err);
 }
 
+/* For other machines; says how to go on. */
+static int freeze(const struct cmd *cmd, const struct sweep *sweep, const char *folder, const struct cli_many *plugin)
+{
+    struct lab_err err;
+    if (frozen_write(folder, sweep, plugin->value, plugin->n, 1, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
+    printf("%s: %zu runs are frozen; on N machines that see this folder: lab work %s --task 0/N, 1/N, ...; then lab merge results/lab.db %s\n", folder,
+           sweep->n, folder, folder);
+    return EXIT_DONE;
+}
+
 int cmd_plan(const struct cmd *cmd, int argc, char **argv)
 {
-    const char *db = CLI_DEFAULT_DB;
+    const char *db = CLI_DEFAULT_DB, *folder = NULL;
     struct cli_many set = { 0 }, plugin = { 0 };
     int json = 0, code = EXIT_USAGE;
-    struct cli_option options[] = { CLI_DB(&db), CLI_JSON(&json), CLI_SET(&set), CLI_PLUGIN(&plugin), CLI_END };
+    struct cli_option options[] = { CLI_DB(&db), CLI_JSON(&json), CLI_SET(&set), CLI_PLUGIN(&plugin),
+        { "--freeze", 0, CLI_TEXT, "FOLDER", "keep the plan in a folder, for `lab work` on other machines", &folder }, CLI_END };
     struct lab_err err;
     struct conf conf;
     struct registry registry;
@@ -268,7 +258,7 @@ int cmd_plan(const struct cmd *cmd, int argc, char **argv)
     if (cli_conf(&conf, argv[1], &set, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
     if (cli_registry(&registry, &plugin, &err) != 0) goto no_registry;
     if (sweep_build(&sweep, &conf, &registry, &err) != 0) goto no_sweep;
-    code = plan_show(cmd, &sweep, db, json);
+    code = folder ? freeze(cmd, &sweep, folder, &plugin) : plan_show(cmd, &sweep, db, json);
     sweep_free(&sweep);
     registry_free(&registry);
     conf_free(&conf);

@@ -1,5 +1,7 @@
 /* cmd_query -- `lab query`: one SELECT, typed or saved, as a table.
  *
+ * What is typed asks the whole database, what is saved the experiment entered last, as the other commands do: of all
+ * experiments together the answers would be long, and seldom what was meant.  --experiment and --all say otherwise.
  * Saved queries are files NAME.sql whose first line is the question they answer.  They are looked
  * for beside the database, in results/queries, where lab was built and where it is installed; the first of a name counts.
  * A name is looked up in that list and never becomes part of a path.
@@ -118,7 +120,8 @@ static int print(const struct cmd *cmd, const struct table *t, enum table_format
 {
     struct str text = { 0 };
     struct lab_err err;
-    table_write(t, format, &text);
+    if (format == TABLE_TEXT) table_text(t, (size_t)cli_terminal(), &text);
+    else table_write(t, format, &text);
     int failed = t->failed || text.failed;
     if (failed) lab_fail(&err, "out of memory: the answer is too large; ask for less (WHERE, LIMIT)");
     else if (fwrite(str_text(&text), 1, text.len, stdout) != text.len || fflush(stdout) != 0)
@@ -152,51 +155,86 @@ static int list(const struct cmd *cmd, const struct library *lib, enum table_for
     return rc;
 }
 
-static int ask(const struct cmd *cmd, const char *db, const char *sql, char **args, int n_args, int64_t seconds, enum table_format format)
+/* What is asked of: everything, or one experiment; ini_sha256 NULL: the one entered last. */
+struct scope { int narrow; const char *ini_sha256; };
+
+static int narrow(const struct cmd *cmd, struct store *store, const struct scope *scope)
+{
+    struct lab_err err;
+    int found;
+    if (!scope->narrow) return EXIT_DONE;
+    if (store_scope(store, scope->ini_sha256, &found, &err) != 0) return cli_fail(cmd, EXIT_DATABASE, &err);
+    if (found || !scope->ini_sha256) return EXIT_DONE;       /* without any experiment the answer is empty anyway */
+    lab_fail(&err, "%s: this experiment file, as it stands now, was never run here; `lab run` runs it", store_path(store));
+    return cli_fail(cmd, EXIT_USAGE, &err);
+}
+
+struct question { const char *db, *sql; char **args; int n_args; int64_t seconds; struct scope scope; enum table_format format; };
+
+static int ask(const struct cmd *cmd, const struct question *q)
 {
     struct lab_err err;
     struct store *store;
     struct table table;
-    if (store_open(&store, db, STORE_READ, &err) != 0) return cli_fail(cmd, EXIT_DATABASE, &err);
-    int rc = fetch_table(store, sql, (const char *const *)args, n_args, (double)seconds, &table, &err);
+    if (store_open(&store, q->db, STORE_READ, &err) != 0) return cli_fail(cmd, EXIT_DATABASE, &err);
+    int code = narrow(cmd, store, &q->scope), rc = 0;
+    if (code == EXIT_DONE) rc = fetch_table(store, q->sql, (const char *const *)q->args, q->n_args, (double)q->seconds, &table, &err);
     store_close(store);
+    if (code != EXIT_DONE) return code;
     if (rc != 0) return cli_fail(cmd, rc == -1 ? EXIT_DATABASE : EXIT_USAGE, &err);
-    rc = print(cmd, &table, format);
+    code = print(cmd, &table, q->format);
     table_free(&table);
-    return rc;
+    return code;
+}
+
+/* A saved query's text, or the typed one as it is. */
+static int find_sql(const struct library *lib, const char *wanted, struct str *sql, struct lab_err *err)
+{
+    if (*wanted != '@') return str_add(sql, wanted), 0;
+    const struct saved *saved = find(lib, wanted + 1);
+    return saved ? read_file(sql, saved->path, err) : unknown_name(lib, wanted + 1, err);
 }
 
 int cmd_query(const struct cmd *cmd, int argc, char **argv)
 {
-    const char *db = CLI_DEFAULT_DB;
-    int json = 0, csv = 0, md = 0, rc;
+    const char *db = CLI_DEFAULT_DB, *experiment = NULL;
+    struct cli_many set = { .n = 0 };
+    int json = 0, csv = 0, md = 0, all = 0, code = EXIT_USAGE;
     int64_t seconds = 60;
     const struct cli_option option[] = {
-        CLI_DB(&db), CLI_JSON(&json),
+        { "--experiment", 0, CLI_TEXT, "FILE.ini", "ask of this experiment alone (@NAME: default the one entered last)", &experiment },
+        { "--all", 0, CLI_FLAG, NULL, "@NAME: ask of all experiments in the database", &all },
+        CLI_SET(&set), CLI_DB(&db), CLI_JSON(&json),
         { "--csv", 0, CLI_FLAG, NULL, "print CSV", &csv },
         { "--md", 0, CLI_FLAG, NULL, "print a Markdown table", &md },
         { "--timeout", 0, CLI_INT, "SECONDS", "give up after this time (default 60; 0 = never)", &seconds },
         CLI_END };
     struct library lib = { 0 };
+    struct conf conf = { 0 };
     struct str sql = { 0 };
-    struct lab_err err;
-    if ((rc = cli_parse(cmd, option, &argc, argv)) != 0) return rc > 0 ? EXIT_DONE : EXIT_USAGE;
-    if (json + csv + md > 1) return lab_fail(&err, "--json, --csv and --md: choose one"), cli_fail(cmd, EXIT_USAGE, &err);
-    enum table_format format = json ? TABLE_JSON : csv ? TABLE_CSV : md ? TABLE_MARKDOWN : TABLE_TEXT;
-
+    struct lab_err err = { "" };
+    int parsed = cli_parse(cmd, option, &argc, argv);
+    if (parsed != 0) return parsed > 0 ? EXIT_DONE : EXIT_USAGE;
     const char *wanted = argc > 1 ? argv[1] : NULL;
+    enum table_format format = json ? TABLE_JSON : csv ? TABLE_CSV : md ? TABLE_MARKDOWN : TABLE_TEXT;
+    if (json + csv + md > 1) lab_fail(&err, "--json, --csv and --md: choose one");
+    else if (all && experiment) lab_fail(&err, "--all and --experiment: choose one");
+    else if (set.n && !experiment) lab_fail(&err, "--set changes an experiment file; name the file with --experiment");
+    else if (experiment) cli_conf(&conf, experiment, &set, &err);
+    if (*err.msg) return cli_fail(cmd, EXIT_USAGE, &err);
+
     if (library_read(&lib, db, &err) != 0) {
-        rc = cli_fail(cmd, EXIT_SOME_FAILED, &err);
+        code = cli_fail(cmd, EXIT_SOME_FAILED, &err);
     } else if (!wanted) {
-        rc = list(cmd, &lib, format);
-    } else if (*wanted != '@') {
-        rc = ask(cmd, db, wanted, argv + 2, argc - 2, seconds, format);
+        code = list(cmd, &lib, format);
+    } else if (find_sql(&lib, wanted, &sql, &err) != 0) {
+        cli_fail(cmd, code, &err);
     } else {
-        const struct saved *saved = find(&lib, wanted + 1);
-        if (saved ? read_file(&sql, saved->path, &err) : unknown_name(&lib, wanted + 1, &err)) rc = cli_fail(cmd, EXIT_USAGE, &err);
-        else rc = ask(cmd, db, str_text(&sql), argv + 2, argc - 2, seconds, format);
+        struct scope scope = { !all && (experiment || *wanted == '@'), experiment ? conf.sha256 : NULL };
+        code = ask(cmd, &(struct question){ db, str_text(&sql), argv + 2, argc - 2, seconds, scope, format });
     }
     str_free(&sql);
+    conf_free(&conf);
     library_free(&lib);
-    return rc;
+    return code;
 }

@@ -14,10 +14,10 @@ struct choice {                      /* of the command line */
     struct cli_many set, plugin;
     const char *db;
     int64_t jobs;
-    int dry_run, quiet;
+    int dry_run, rerun_stale, quiet;
 };
 
-static int exit_code(const struct sched_report *report)
+int run_exit_code(const struct sched_report *report)
 {
     if (report->interrupted) return report->signals > 1 ? EXIT_SECOND_INTERRUPT : EXIT_INTERRUPTED;
     return report->failed ? EXIT_SOME_FAILED : EXIT_DONE;
@@ -36,14 +36,14 @@ int run_sweep(const struct cmd *cmd, struct store *store, const struct sweep *sw
     struct sched_report report;
     struct lab_err err;
     if (sched_run(store, sweep, options, &report, &err) != 0) return cli_fail(cmd, EXIT_DATABASE, &err);
-    if (report.signals > 1) return exit_code(&report);           /* in a hurry: no answer */
+    if (report.signals > 1) return run_exit_code(&report);           /* in a hurry: no answer */
     if (results_print(store, sweep->conf->sha256, stdout, &err) != 0) return cli_fail(cmd, EXIT_DATABASE, &err);
-    return exit_code(&report);
+    return run_exit_code(&report);
 }
 
 static int open_and_run(const struct cmd *cmd, const struct sweep *sweep, const struct choice *choice)
 {
-    struct sched_options options = { .jobs = (int)choice->jobs, .quiet = choice->quiet };
+    struct sched_options options = { .jobs = (int)choice->jobs, .rerun_stale = choice->rerun_stale, .quiet = choice->quiet };
     struct store *store;
     int code = run_open(cmd, &store, choice->db);
     if (code != EXIT_DONE) return code;
@@ -85,6 +85,7 @@ int cmd_run(const struct cmd *cmd, int argc, char **argv)
         { "--jobs", 'j', CLI_INT, "N", "runs at once (default: the number of cores)", &choice.jobs },
         CLI_DB(&choice.db), CLI_SET(&choice.set), CLI_PLUGIN(&choice.plugin),
         { "--dry-run", 0, CLI_FLAG, NULL, "show the plan and start nothing", &choice.dry_run },
+        { "--rerun-stale", 0, CLI_FLAG, NULL, "train again what was done by another build, plugin or kind of machine", &choice.rerun_stale },
         { "--quiet", 'q', CLI_FLAG, NULL, "no progress on stderr; failures are still named", &choice.quiet },
         CLI_END };
     int parsed = cli_parse(cmd, option, &argc, argv);

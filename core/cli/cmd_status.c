@@ -74,7 +74,7 @@ static int show_screen(const struct status *s)
     struct str text = { 0 }, screen = { 0 };
     int rows, columns;
     window_size(&rows, &columns);
-    status_print(s, &text);
+    status_live(s, columns, live_is_utf8(), &text);
     draw_screen(&screen, str_text(&text), rows, columns);
     screen.failed |= text.failed;
     int rc = write_out(&screen);
@@ -114,8 +114,7 @@ static int watch(struct watch *w)
     while (code == EXIT_DONE && !over) {
         int rc = read_status(&s, w->db, w->sha256, &err);
         if (rc != 0) { code = cli_fail(w->cmd, rc == STATUS_NO_SWEEP ? EXIT_USAGE : EXIT_DATABASE, &err); break; }
-        if ((w->live ? show_screen(&s) : show_changes(w, &s)) != 0) code = EXIT_SOME_FAILED;
-        over = status_is_over(&s);
+        over = (w->live ? show_screen(&s) : show_changes(w, &s)) != 0 || status_is_over(&s);     /* main tells of output that failed */
         status_release(&s);
         if (code == EXIT_DONE && !over) wait_a_little();
     }

@@ -8,7 +8,8 @@ _lab()
         words=$("$lab" "$command" --help 2>/dev/null | awk '/^  -/ { sub(/^-.,/, "", $1); print $1 != "" ? $1 : $2 }')
     else
         case $command in
-        info|check|sample) words=$("$lab" list 2>/dev/null | awk '/^(encoder|task) /, /^$/ { if (!/^(encoder|task|-+) / && NF) print $1 }') ;;
+        info|inspect|check|sample) words=$("$lab" list 2>/dev/null | awk '/^(encoder|task) /, /^$/ { if (!/^(encoder|task|-+) / && NF) print $1 }') ;;
+        query) words=$("$lab" query 2>/dev/null | awk '/^@/ { print $1 }') ;;
         new) [ "$COMP_CWORD" = 2 ] && words='encoder task' ;;
         esac
     fi

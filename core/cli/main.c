@@ -1,4 +1,5 @@
 /* main -- lab: the table of commands, and nothing else. */
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ static const struct cmd command[] = {
     { "query", "SQL|@NAME", "ask the database, read-only", "lab query @compare_encoders", cmd_query, 0 },
     { "list", "", "list encoders and tasks, and where they come from", "lab list", cmd_list, 0 },
     { "info", "NAME", "describe an encoder or a task and its options", "lab info rope", cmd_info, 0 },
+    { "inspect", "ENCODER|RUN|--equivariance", "see what an encoder does, and what a trained run attends to", "lab inspect sinusoidal", cmd_inspect, 0 },
     { "sample", "TASK", "print examples, the very ones that training sees", "lab sample reverse --length 8 -n 5 --seed 0", cmd_sample, 0 },
     { "fsck", "", "look whether the database is sound, and mend what can be mended", "lab fsck --repair", cmd_fsck, 0 },
     { "gc", "", "remove files beside the database that no run needs any more", "lab gc --dry-run", cmd_gc, 0 },
@@ -26,7 +28,10 @@ static const struct cmd command[] = {
     { "bench", "[FILE.ini]", "time a training step against its matrix products", "lab bench experiments/extrapolate.ini", cmd_bench, 0 },
     { "new", "encoder|task NAME", "write a plugin to start from: it builds, passes the check and trains", "lab new encoder nearby", cmd_new, 0 },
     { "check", "FILE.so|NAME ...", "judge plugins: does each keep the promises of the plugin header?", "lab check plugins/encoders/rope.so", cmd_check, 0 },
-    { "work", "", "a worker: one job on standard input", "", cmd_work, 1 },
+    { "slurm", "script|submit|status|cancel|resume ...", "run an experiment on a cluster, as a job array of Slurm", "lab slurm submit experiments/extrapolate.ini --tasks 8 --time 2:00:00", cmd_slurm, 0 },
+    { "work", "PLAN", "do one machine's share of a frozen plan", "lab work plans/extrapolate --task 0/4", cmd_work, 0 },
+    { "merge", "OUT SHARD ...", "take over results from other databases, or from the shards of a plan", "lab merge results/lab.db plans/extrapolate", cmd_merge, 0 },
+    { "worker", "", "a worker: one job on standard input", "", cmd_worker, 1 },
 };
 enum { N_COMMAND = sizeof command / sizeof *command };
 
@@ -48,12 +53,24 @@ static int unknown(const char *name)
     return EXIT_USAGE;
 }
 
+/* An answer that did not reach its reader is none, whichever command gave it.  A worker's output is its log, and worth no run. */
+static int check_output(const char *name, int code)
+{
+    errno = 0;
+    if (fflush(stdout) == 0 && !ferror(stdout)) return code;
+    if (code == EXIT_DONE) fprintf(stderr, "lab %s: the answer could not be written: %s\n", name, errno ? strerror(errno) : "output error");
+    return code == EXIT_DONE ? EXIT_SOME_FAILED : code;
+}
+
 int main(int argc, char **argv)
 {
     if (argc < 2) return print_help(), EXIT_USAGE;
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return print_help(), EXIT_DONE;
-    if (!strcmp(argv[1], "--version")) return printf("lab %s\n", LAB_VERSION), EXIT_DONE;
-    for (int i = 0; i < N_COMMAND; i++)
-        if (!strcmp(argv[1], command[i].name)) return command[i].run(&command[i], argc - 1, argv + 1);
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return print_help(), check_output("--help", EXIT_DONE);
+    if (!strcmp(argv[1], "--version")) return printf("lab %s\n", LAB_VERSION), check_output("--version", EXIT_DONE);
+    for (int i = 0; i < N_COMMAND; i++) {
+        if (strcmp(argv[1], command[i].name)) continue;
+        int code = command[i].run(&command[i], argc - 1, argv + 1);
+        return command[i].hidden ? code : check_output(command[i].name, code);
+    }
     return unknown(argv[1]);
 }

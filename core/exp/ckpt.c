@@ -1,8 +1,8 @@
 /* ckpt -- see ckpt.h.
  *
  * Weights: u64 length of the header, JSON header padded with blanks to 8 bytes, F32 (F64) data.
- * Checkpoint: 512 bytes of text that `head -7` shows, then value, m, v of each parameter (of a frozen one the
- * value alone) as they stand in memory, then the SHA-256 of all this as 64 digits.
+ * Checkpoint: 512 bytes of text that `head -8` shows, then value, m, v and what is put aside of each parameter (of a
+ * frozen one the value alone) as they stand in memory, then the SHA-256 of all this as 64 digits.
  */
 #include "exp/ckpt.h"
 #include <errno.h>
@@ -168,7 +168,7 @@ int ckpt_path(char path[CKPT_PATH], const char *base, int slot, struct lab_err *
 static int64_t content_bytes(const struct model *m)
 {
     int64_t n = 0;
-    for (int i = 0; i < m->n_param; i++) n += (int64_t)m->param[i].size * (m->param[i].m ? 3 : 1);
+    for (int i = 0; i < m->n_param; i++) n += (int64_t)m->param[i].size * ((m->param[i].m ? 3 : 1) + (m->param[i].best != NULL));
     return n * (int64_t)sizeof(lab_real);
 }
 
@@ -178,16 +178,17 @@ static void print_mark(char out[MARK_BYTES], const char *key, int64_t content, c
     memset(out, '\n', MARK_BYTES);
     int n = snprintf(out, MARK_BYTES, "lab checkpoint 1\nrun %s\ncontent %" PRId64 "\nattempt %s\nstep %" PRId64 "\nlosses %" PRId64
                      " %a\nresult %s", key, content, c->attempt, c->step, c->in_window, c->window, *c->result ? c->result : "-");
+    if (c->best_step) n += snprintf(out + n, (size_t)(MARK_BYTES - n), "\nbest %" PRId64 " %a", c->best_step, c->best);
     out[n] = '\n';
 }
 
 static int parse_mark(char text[MARK_BYTES + 1], char key[HASH_HEX], int64_t *content, struct ckpt_mark *c)
 {
     text[MARK_BYTES] = '\0';
-    int n = sscanf(text, "lab checkpoint 1 run %64s content %" SCNd64 " attempt %36s step %" SCNd64 " losses %" SCNd64 " %la result %64s",
-                   key, content, c->attempt, &c->step, &c->in_window, &c->window, c->result);
+    int n = sscanf(text, "lab checkpoint 1 run %64s content %" SCNd64 " attempt %36s step %" SCNd64 " losses %" SCNd64 " %la result %64s best %" SCNd64 " %la",
+                   key, content, c->attempt, &c->step, &c->in_window, &c->window, c->result, &c->best_step, &c->best);
     if (!strcmp(c->result, "-")) c->result[0] = '\0';
-    return n == 7 ? 0 : -1;
+    return n == 7 || n == 9 ? 0 : -1;
 }
 
 int ckpt_save(const char *path, const struct model *m, const char *key, const struct ckpt_mark *mark, struct lab_err *err)
@@ -202,6 +203,7 @@ int ckpt_save(const char *path, const struct model *m, const char *key, const st
         whole_put_reals(&w, p->value, p->size);
         whole_put_reals(&w, p->m, p->size);
         whole_put_reals(&w, p->v, p->size);
+        whole_put_reals(&w, p->best, p->size);
     }
     hash_end(&w.hash, sum);
     whole_put(&w, sum, SUM_BYTES);
@@ -262,7 +264,8 @@ int ckpt_load(const char *path, struct model *m, const char *key, struct ckpt_ma
         rc = lab_fail(err, "%s: holds %" PRId64 " bytes of tensors, expected %" PRId64, path, content, content_bytes(m));
     for (int i = 0; rc == 0 && i < m->n_param; i++) {
         struct model_param *p = &m->param[i];
-        if (read_reals(f, p->value, p->size) != 0 || read_reals(f, p->m, p->size) != 0 || read_reals(f, p->v, p->size) != 0)
+        if (read_reals(f, p->value, p->size) != 0 || read_reals(f, p->m, p->size) != 0 || read_reals(f, p->v, p->size) != 0 ||
+            read_reals(f, p->best, p->size) != 0)
             rc = lab_fail(err, "%s: cannot be read: %s", path, strerror(errno));
     }
     fclose(f);

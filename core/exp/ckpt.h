@@ -24,6 +24,8 @@ struct ckpt_mark {                   /* where a run stands, beside its weights a
     int64_t step;                    /* steps done; everything due after them has been told */
     int64_t in_window;               /* losses in window, since the last point of the curve */
     double window;                   /* their sum */
+    int64_t best_step;               /* whose weights are put aside (model_keep), 0 = none yet ... */
+    double best;                     /* ... and their accuracy */
     char result[HASH_HEX];           /* hash of everything told so far */
 };
 /* key: of the run. */

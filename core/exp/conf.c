@@ -23,13 +23,11 @@ enum { TEXT_LIMIT = 1 << 20,         /* bytes of a file: a sanity bound, a long 
 #define BLANKS " \t"
 
 struct span { const char *p; size_t n; };            /* a piece of the text, without NUL */
-struct heading { struct span name; int line; };
 struct reader {
     struct conf *conf;
     struct lab_err *err;
     const char *at, *end;                            /* what is still unread */
     int line, failed;
-    struct heading *heading; size_t n_heading, cap_heading;
 };
 
 /* ---- messages ---- */
@@ -64,7 +62,9 @@ static int refuse(struct reader *r, const char *fmt, ...)
 /* Bytes of s that fit in a message, cut between characters: for "%.*s". */
 static int shown(struct span s) { return (int)str_utf8(s.p, s.n < 60 ? s.n : 60); }
 
-/* ---- checks of a piece of text; NULL, or what is wrong with it ---- */
+/* ---- checks of a piece of text; NULL, or what is wrong with it and what to do about it ---- */
+
+struct fault { const char *what, *in_file, *in_argument; };
 
 static struct span trim(struct span s)
 {
@@ -73,14 +73,18 @@ static struct span trim(struct span s)
     return s;
 }
 
-static const char *bad_bytes(struct span s)
+static const struct fault *bad_bytes(struct span s)
 {
+    static const struct fault nul = { "a NUL byte", "save the file as plain UTF-8 text", "leave it out" },
+        carriage_return = { "a carriage return inside the line", "end lines with a line feed", "leave it out" },
+        control = { "a control character", "remove it", "remove it" },
+        not_utf8 = { "bytes that are not UTF-8", "save the file as UTF-8", "write it in UTF-8, as a terminal in a UTF-8 locale does" };
     for (size_t i = 0; i < s.n; i++) {
-        if (s.p[i] == '\0') return "a NUL byte; save the file as plain UTF-8 text";
-        if (s.p[i] == '\r') return "a carriage return inside the line; end lines with a line feed";
-        if (((unsigned char)s.p[i] < 0x20 && s.p[i] != '\t') || s.p[i] == 0x7f) return "a control character; remove it";
+        if (s.p[i] == '\0') return &nul;
+        if (s.p[i] == '\r') return &carriage_return;
+        if (((unsigned char)s.p[i] < 0x20 && s.p[i] != '\t') || s.p[i] == 0x7f) return &control;
     }
-    return str_utf8(s.p, s.n) == s.n ? NULL : "bytes that are not UTF-8; save the file as UTF-8";
+    return str_utf8(s.p, s.n) == s.n ? NULL : &not_utf8;
 }
 
 static int is_name(struct span s)
@@ -98,11 +102,12 @@ static size_t comment_at(struct span s)
     return s.n;
 }
 
-static const char *bad_value(struct span s)
+static const struct fault *bad_value(struct span s)
 {
-    if (memchr(s.p, '#', s.n)) return "'#', which does not start a comment here; put it on a line of its own or write ` ;`";
-    if ((s.n && *s.p == ';') || comment_at(s) < s.n) return "` ;`, which starts a comment; leave it out";
-    return NULL;
+    static const struct fault hash = { "'#', which does not start a comment here", "put it on a line of its own or write ` ;`", "leave it out" },
+        comment = { "` ;`, which starts a comment", "leave it out", "leave it out" };
+    if (memchr(s.p, '#', s.n)) return &hash;
+    return (s.n && *s.p == ';') || comment_at(s) < s.n ? &comment : NULL;
 }
 
 /* ---- entries ---- */
@@ -154,14 +159,17 @@ static int on_key(void *ctx, const char *section, const char *key, const char *v
 
 static int note_heading(struct reader *r, struct span name)
 {
-    for (size_t i = 0; i < r->n_heading; i++) {
-        struct heading *h = &r->heading[i];
-        if (h->name.n == name.n && !memcmp(h->name.p, name.p, name.n))
-            return refuse(r, "section [%.*s] was opened before, on line %d; put its keys together", shown(name), name.p, h->line);
+    struct conf *c = r->conf;
+    struct conf_entry e = { .file = c->path, .line = r->line };
+    for (size_t i = 0; i < c->n_heading; i++) {
+        const struct conf_entry *h = &c->heading[i];
+        if (strlen(h->section) == name.n && !memcmp(h->section, name.p, name.n))
+            return refuse(r, "section [%s] was opened before, on line %d; put its keys together", h->section, h->line);
     }
-    if (r->n_heading == ENTRY_LIMIT) return refuse(r, "too many sections; the limit is %d", ENTRY_LIMIT);
-    if (mem_grow(&r->heading, &r->cap_heading, r->n_heading + 1, sizeof *r->heading, r->err) != 0) return r->failed = 1, -1;
-    r->heading[r->n_heading++] = (struct heading){ name, r->line };
+    if (c->n_heading == ENTRY_LIMIT) return refuse(r, "too many sections; the limit is %d", ENTRY_LIMIT);
+    if (mem_grow(&c->heading, &c->cap_heading, c->n_heading + 1, sizeof *c->heading, r->err) != 0) return r->failed = 1, -1;
+    if (fill_entry(&e, name, (struct span){ "", 0 }, (struct span){ "", 0 }, r->err) != 0) return r->failed = 1, -1;
+    c->heading[c->n_heading++] = e;
     return 0;
 }
 
@@ -194,8 +202,9 @@ static int key_line(struct reader *r, struct span s, char *out, size_t room)
     if (!key.n) return refuse(r, "'%.*s' has no key before '='; write key = value", shown(s), s.p);
     if (!is_name(key))
         return refuse(r, "key '%.*s': a name is made of letters, digits, '_', '-' and '.', without blanks", shown(key), key.p);
-    if (!r->n_heading) return refuse(r, "'%.*s' stands before the first [section]; put it under one", shown(s), s.p);
-    if (bad_value(value)) return refuse(r, "the value of '%.*s' holds %s", shown(key), key.p, bad_value(value));
+    if (!r->conf->n_heading) return refuse(r, "'%.*s' stands before the first [section]; put it under one", shown(s), s.p);
+    const struct fault *fault = bad_value(value);
+    if (fault) return refuse(r, "the value of '%.*s' holds %s; %s", shown(key), key.p, fault->what, fault->in_file);
     if (key.n + 1 + value.n >= room)
         return refuse(r, "'%.*s' and its value take %zu bytes; the limit is %zu: shorten it (a range, 0..9, may replace a list)",
                       shown(key), key.p, key.n + 1 + value.n, room - 1);
@@ -213,7 +222,8 @@ static char *next_line(char *out, int room, void *ctx)
         r->at += raw.n + (stop != NULL);
         r->line++;
         if (raw.n && raw.p[raw.n - 1] == '\r') raw.n--;
-        if (bad_bytes(raw)) return refuse(r, "the line holds %s", bad_bytes(raw)), NULL;
+        const struct fault *fault = bad_bytes(raw);
+        if (fault) return refuse(r, "the line holds %s; %s", fault->what, fault->in_file), NULL;
         struct span s = trim(raw);
         if (!s.n || *s.p == ';' || *s.p == '#') continue;
         if (s.p != raw.p)
@@ -248,7 +258,6 @@ static int parse(struct conf *c, struct lab_err *err)
     struct reader r = { .conf = c, .err = err, .at = c->text, .end = c->text + c->length };
     if (c->length >= 3 && !memcmp(c->text, bom, 3)) r.at += 3;
     int rc = ini_parse_stream(next_line, &r, on_key, &r);
-    free(r.heading);
     if (r.failed) return -1;
     if (rc != 0) return lab_fail(err, "%s: the INI parser stopped with code %d at its line %d", c->path, rc, r.line);
     identify(c);
@@ -310,9 +319,10 @@ int conf_override(struct conf *c, const char *assignment, struct lab_err *err)
     struct span section = { head.p, (size_t)(dot - head.p) }, key = { dot + 1, head.n - section.n - 1 };
     struct span value = trim(span_of(equals + 1));
     struct conf_entry *e = &(struct conf_entry){ .file = "--set" };
-    if (bad_bytes(span_of(assignment))) return conf_fail(e, err, "the argument holds %s", bad_bytes(span_of(assignment)));
+    const struct fault *fault = bad_bytes(span_of(assignment));
+    if (fault) return conf_fail(e, err, "the argument holds %s; %s", fault->what, fault->in_argument);
     if (!is_name(section) || !is_name(key)) return conf_fail(e, err, "'%.60s' is not SECTION.KEY=VALUE", assignment);
-    if (bad_value(value)) return conf_fail(e, err, "%.*s holds %s", shown(head), head.p, bad_value(value));
+    if ((fault = bad_value(value))) return conf_fail(e, err, "%.*s holds %s; %s", shown(head), head.p, fault->what, fault->in_argument);
     if (section.n > SECTION_LIMIT || key.n + 1 + value.n > LINE_LIMIT)
         return conf_fail(e, err, "%.*s: the limit is %d bytes for a section and %d for a key with its value", shown(head), head.p,
                          SECTION_LIMIT, LINE_LIMIT);
@@ -332,7 +342,9 @@ int conf_override(struct conf *c, const char *assignment, struct lab_err *err)
 void conf_free(struct conf *c)
 {
     for (size_t i = 0; i < c->n; i++) free_entry(&c->entry[i]);
+    for (size_t i = 0; i < c->n_heading; i++) free_entry(&c->heading[i]);
     free(c->entry);
+    free(c->heading);
     free(c->text);
     free(c->path);
     *c = (struct conf){ 0 };

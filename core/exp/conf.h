@@ -21,6 +21,7 @@ struct conf {
     char *text; size_t length;       /* the exact bytes that were parsed */
     char sha256[HASH_HEX];           /* of those bytes and of the overrides */
     struct conf_entry *entry; size_t n, cap;
+    struct conf_entry *heading; size_t n_heading, cap_heading;   /* the sections that were opened, also those without keys: key "" */
 };
 /* On failure nothing is left to free. */
 int  conf_read(struct conf *, const char *path, struct lab_err *err);

@@ -48,6 +48,8 @@ const struct lab_option config_eval_table[] = {
     LAB_INT(struct eval_options, every, "250", 0, 100000000, "steps between evaluations during training; 0: none"),
     LAB_INT(struct eval_options, every_sequences, "200", 1, 100000000, "of those, for each length"),
     LAB_INT(struct eval_options, seed, "1", 0, 2147483647, "of the evaluation data, one set for all runs"),
+    LAB_ENUM(struct eval_options, select, "last", "last|best_valid|best_longer",
+             "weights to keep: the last, or those with the best token accuracy in validation at trained or at longer lengths; never by test"),
     LAB_OPTIONS_END };
 const struct lab_option config_limits_table[] = {
     LAB_REAL(struct limits_options, checkpoint, "60", 0, 1e9, "seconds between checkpoints; 0: only when stopped by a signal"),
@@ -130,11 +132,13 @@ static int set_plugin_option(const struct build *b, const struct conf_entry *e, 
     return check_unused(b, e, p);
 }
 
-int config_check_section(const struct conf_entry *e, struct lab_err *err)
+int config_check_section(const struct conf_entry *e, const struct registry *registry, struct lab_err *err)
 {
     static const char *const known[] = { "experiment", "sweep", "train", "eval", "model", "positions", "limits", "paper", NULL };
     enum plugin_kind kind;
-    if (plugin_section(e->section, &kind)) return 0;
+    struct lab_err why;
+    const char *name = plugin_section(e->section, &kind);
+    if (name) return registry_find(registry, kind, name, &why) ? 0 : conf_fail(e, err, "section [%s]: %s", e->section, why.msg);
     for (int i = 0; known[i]; i++) if (!strcmp(e->section, known[i])) return 0;
     const char *near = str_nearest(e->section, known);
     return conf_fail(e, err, "unknown section [%s]%s%s%s; known: experiment, sweep, train, eval, model, positions, limits, paper, encoder.NAME, task.NAME",
@@ -151,7 +155,7 @@ static int place(const struct build *b, const struct conf_entry *e)
     if (!strcmp(e->section, "eval")) return set(b, e, config_eval_table, &b->c->eval);
     if (!strcmp(e->section, "limits")) return set(b, e, config_limits_table, &b->c->limits);
     if (!strcmp(e->section, "positions")) return set(b, e, config_positions_table, &b->c->positions);
-    return strcmp(e->section, "run") ? config_check_section(e, b->err) : 0;      /* the rest is sweep's, or the answer's */
+    return strcmp(e->section, "run") ? config_check_section(e, b->registry, b->err) : 0;      /* the rest is sweep's, or the answer's */
 }
 
 /* ---- the run's encoder and task ---- */
@@ -251,6 +255,23 @@ static int check_lengths(const struct build *b)
     if (c->eval.lengths.n == 0) c->eval.lengths = (struct option_list){ 1, { c->train.length.hi } };
     if (check_length(b, "train", "length", c->train.length.lo) != 0 || check_length(b, "train", "length", c->train.length.hi) != 0) return -1;
     for (int i = 0; i < c->eval.lengths.n; i++) if (check_length(b, "eval", "lengths", c->eval.lengths.v[i]) != 0) return -1;
+    return 0;
+}
+
+/* What selects must be measured in training. */
+static int check_select(const struct build *b)
+{
+    static const char *const rule[] = { "last", "best_valid", "best_longer" }, *const kind[] = { "", "a trained", "a longer" };
+    const struct run_config *c = b->c;
+    const struct eval_options *e = &c->eval;
+    int has = e->select == SELECT_LAST;
+    for (int i = 0; i < e->lengths.n; i++) has |= config_selects(c, e->lengths.v[i]);
+    if (!has)
+        return conf_fail(blame(b, "eval", "select", "task"), b->err, "eval.select = %s needs %s length in eval.lengths; training is at %d..%d",
+                         rule[e->select], kind[e->select], (int)c->train.length.lo, (int)c->train.length.hi);
+    if (e->select != SELECT_LAST && (e->every == 0 || e->every > c->train.steps))
+        return conf_fail(blame(b, "eval", "select", "task"), b->err, "eval.select = %s chooses between the evaluations during training, and there is "
+                         "none: set eval.every to 1..%d", rule[e->select], (int)c->train.steps);
     return 0;
 }
 
@@ -382,6 +403,18 @@ static void section_settings(struct str *out, const char *section, const struct 
     }
 }
 
+/* All that the selected weights depend on beside the training: the rule, and the evaluations that it looks at. */
+static void select_json(struct str *out, const struct run_config *c)
+{
+    const struct eval_options *e = &c->eval;
+    str_add(out, ",\"select\":{\"by\":");
+    option_print_json(out, option_find(config_eval_table, "select"), e);
+    str_printf(out, ",\"every\":%d,\"lengths\":[", (int)e->every);
+    for (int i = 0, n = 0; i < e->lengths.n; i++)
+        if (config_selects(c, e->lengths.v[i])) str_printf(out, "%s%d", n++ ? "," : "", (int)e->lengths.v[i]);
+    str_printf(out, "],\"seed\":%d,\"sequences\":%d}", (int)e->seed, (int)e->every_sequences);
+}
+
 static void hash_text(const struct str *s, char hex[HASH_HEX]) { hash_bytes(str_text(s), s->len, hex); }
 
 static int identify(struct run_config *c, struct lab_err *err)
@@ -398,7 +431,11 @@ static int identify(struct run_config *c, struct lab_err *err)
         options_json(&json, config_positions_table, &c->positions, NULL);
     }
     str_addn(&part, str_text(&json) + model, json.len - model);
-    str_printf(&json, ",\"seed\":%lld,\"task\":", (long long)c->seed);
+    str_printf(&json, ",\"seed\":%lld", (long long)c->seed);
+    size_t select = json.len;
+    if (c->eval.select != SELECT_LAST) select_json(&json, c);        /* likewise */
+    str_addn(&part, str_text(&json) + select, json.len - select);
+    str_add(&json, ",\"task\":");
     size_t task = json.len;
     str_printf(&json, "{\"name\":\"%s\",\"options\":", c->task->name);
     options_json(&json, c->task->options, c->task_self, NULL);
@@ -439,7 +476,7 @@ int config_build(struct run_config *c, const struct conf_entry *entry, size_t n,
         option_defaults(config_positions_table, &c->positions, NULL, err) != 0 || choose_both(&b) != 0 || set_seed(&b) != 0) goto fail;
     for (size_t i = 0; i < n; i++) if (place(&b, &entry[i]) != 0) goto fail;
     if (check_given(&b, c->encoder->options, "encoder", c->encoder->name) != 0 || check_given(&b, c->task->options, "task", c->task->name) != 0 ||
-        init_task(&b) != 0 || check_lengths(&b) != 0 || check_model(&b) != 0 || init_encoder(&b) != 0 || identify(c, err) != 0) goto fail;
+        init_task(&b) != 0 || check_lengths(&b) != 0 || check_select(&b) != 0 || check_model(&b) != 0 || init_encoder(&b) != 0 || identify(c, err) != 0) goto fail;
     return 0;
 fail:
     config_free(c);
@@ -459,6 +496,13 @@ void config_free(struct run_config *c)
 
 int config_tape(const struct run_config *c, int length) { return c->task->tape ? c->task->tape(c->task_self, length) : length; }
 
+int config_is_longer(const struct run_config *c, int length) { return length > c->train.length.hi; }
+
+int config_selects(const struct run_config *c, int length)
+{
+    return c->eval.select == (config_is_longer(c, length) ? SELECT_BEST_LONGER : SELECT_BEST_VALID);
+}
+
 int config_continues(const struct run_config *c)
 {
     return c->model.causal && (c->task->flags & LAB_TASK_CAUSAL) && c->task_info.vocab_out <= c->task_info.vocab_in;
@@ -470,5 +514,6 @@ void config_model_setup(const struct run_config *c, struct model_setup *out)
     *out = (struct model_setup){
         .options = c->model, .vocab_in = c->task_info.vocab_in, .vocab_out = c->task_info.vocab_out, .encoder = c->encoder,
         .encoder_self = c->encoder_self, .dims = c->dims, .train_batch = c->train.batch, .train_len = c->dims.train_len,
+        .keeps_best = c->eval.select != SELECT_LAST, .decodes = config_continues(c) && c->eval.free_sequences > 0,
         .infer_tokens = c->dims.max_len > EVAL_TOKENS ? c->dims.max_len : EVAL_TOKENS, .infer_len = c->dims.max_len, .seed = (uint64_t)c->seed };
 }

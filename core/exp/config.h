@@ -2,8 +2,9 @@
  *
  * run_key is the SHA-256 of the canonical JSON: every effective option of the model,
  * the training, the task (with its version), the encoder and the positions (unless they are
- * sequential), sorted, floats in their shortest exact spelling.  [eval], [limits] and
- * [experiment] are not in it: they do not change what is trained.
+ * sequential), sorted, floats in their shortest exact spelling.  [limits] and [experiment]
+ * are not in it, and of [eval] nothing but what selects the weights that are kept, if anything
+ * does (eval.select): the rest does not change what is trained.
  */
 #ifndef LAB_EXP_CONFIG_H
 #define LAB_EXP_CONFIG_H
@@ -15,6 +16,7 @@
 #include "nn/model.h"
 #include "nn/optim.h"
 
+enum { SELECT_LAST, SELECT_BEST_VALID, SELECT_BEST_LONGER };     /* there is none for test data, and there must not be */
 enum { LENGTH_UNIFORM, LENGTH_REVERSE_EXPONENTIAL, LENGTH_GROWING };
 enum { LENGTH_PER_BATCH, LENGTH_PER_EXAMPLE };
 
@@ -28,13 +30,14 @@ struct train_options {
     int32_t warmup, schedule;        /* OPTIM_CONSTANT, OPTIM_COSINE, OPTIM_LINEAR */
     int32_t log_every;               /* steps a point of the loss curve averages over; not in run_key */
 };
-struct eval_options {                /* none of it is in run_key */
+struct eval_options {                /* not in run_key, unless weights are selected by it */
     struct option_list lengths;
     int32_t sequences;               /* of the final evaluation, per length */
     int32_t free_sequences;          /* of these, continued by a causal model alone; 0 = none */
     int32_t every;                   /* steps between evaluations during training; 0 = none */
     int32_t every_sequences;         /* of those, per length */
     int32_t seed;                    /* of the evaluation data, one set for all runs */
+    int32_t select;                  /* SELECT_...: which step's weights are kept and tested */
 };
 struct limits_options {              /* of one worker process; none of it is in run_key */
     double  checkpoint;              /* seconds between checkpoints; 0 = only when stopped */
@@ -68,11 +71,15 @@ extern const struct lab_option config_model_table[], config_train_table[], confi
  * Validates everything and calls both init functions.  On failure nothing is left to free. */
 int  config_build(struct run_config *, const struct conf_entry *entry, size_t n, const struct registry *, struct lab_err *err);
 void config_free(struct run_config *);
-/* May an experiment file have the section of this entry?  Names of encoders and tasks are not looked up. */
-int  config_check_section(const struct conf_entry *, struct lab_err *err);
+/* May an experiment file have the section of this entry, or of this heading? */
+int  config_check_section(const struct conf_entry *, const struct registry *, struct lab_err *err);
 
 /* Tokens on the tape for an example of this length. */
 int  config_tape(const struct run_config *, int length);
+/* Is this length past those of training?  Validation at such lengths is a split of its own. */
+int  config_is_longer(const struct run_config *, int length);
+/* Does an evaluation at this length have a say in which weights are kept? */
+int  config_selects(const struct run_config *, int length);
 /* Can the model of this run continue a prompt alone: does it predict the token after the last that it read? */
 int  config_continues(const struct run_config *);
 /* What the model of this run needs; batch sizes for training and evaluation. */

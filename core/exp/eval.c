@@ -12,6 +12,8 @@ struct tally {                       /* of one length */
     int64_t *scored, *correct;       /* [T] by position */
     struct slice *slice;             /* [max_slice] */
     int32_t *guess;                  /* [T] of one sequence */
+    int32_t *strayed;                /* [B] free running */
+    uint8_t *has_strayed;            /* [B] */
 };
 
 static int32_t best(const lab_real *logits, int V)
@@ -51,80 +53,82 @@ static void count_one(struct tally *t, const struct model *m, const struct data 
     t->exact += one.exact, t->tokens += one.tokens, t->right += one.right;
 }
 
-static void chain(char result[HASH_HEX], const struct record *r)
-{
-    unsigned char frame[RECORD_FRAME_MAX];
-    struct hash hash;
-    hash_init(&hash);
-    hash_add(&hash, result, strlen(result));
-    hash_add(&hash, frame, record_encode(r, frame));
-    hash_end(&hash, result);
-}
-
 int eval_emit(const struct record_sink *sink, char *result, const struct record *r)
 {
-    if (result) chain(result, r);
+    if (result) record_sum(result, r);
     return record_emit(sink, r);
 }
 
-/* Greedy decoding of a whole batch as a fixed point: write the guess behind every place the model answers at, until
- * nothing changes.  Each pass settles at least one token more of each sequence, and all at once where the model is right;
- * the end is what writing token by token gives, for in a causal model a guess depends on what stands before it alone. */
-static void continue_alone(struct model *m, struct data *d)
+/* Writes the guess of place t of sequence i behind it, if the model answers there; 1: the tape says something else now. */
+static int write_guess(const struct model *m, struct data *d, int i, int t)
+{
+    int32_t *next = d->token + (size_t)i * d->batch.T + t + 1, before = *next;
+    if (t < d->prompt[i] - 1 || !d->prompt[i] || d->target[(size_t)i * d->batch.T + t] < 0) return 0;
+    return (*next = guess_at(m, d, i, t)) != before;
+}
+
+/* Greedy decoding.  The forward over the right answer is what the model reads until its first mistake: only from there on is a
+ * sequence decoded, place by place, with the keys and values that are known.  Positions are those of the tape: all of them are laid
+ * out before anything is written. */
+static void continue_alone(struct model *m, struct data *d, struct tally *tally)
 {
     const struct model_batch *b = &d->batch;
-    for (int pass = 0, changed = 1; changed && pass <= b->T; pass++) {
-        changed = 0;
-        model_forward(m, b, 0, 0);
-        for (int i = 0; i < b->B; i++) {
-            int32_t *token = d->token + (size_t)i * b->T, *target = d->target + (size_t)i * b->T;
-            for (int t = d->prompt[i] > 0 ? d->prompt[i] - 1 : b->T; t + 1 < b->T; t++) {
-                if (target[t] < 0) continue;
-                int32_t guess = guess_at(m, d, i, t);
-                changed |= token[t + 1] != guess;
-                token[t + 1] = guess;
-            }
-        }
+    int32_t *strayed = tally->strayed;   /* the sequences that have left the right answer */
+    int n = 0, end = 0;              /* end: behind the last place that is answered at */
+    model_forward(m, b, 0, 0);
+    for (int i = 0; i < b->B; i++) tally->has_strayed[i] = 0;
+    for (int i = 0; i < b->B * b->T; i++) if (b->target[i] >= 0 && i % b->T >= end) end = i % b->T + 1;
+    for (int t = 0; t < end; t++) {
+        if (n) model_decode(m, b, strayed, n, t);
+        for (int i = 0; i < b->B && t + 1 < b->T; i++)
+            if (write_guess(m, d, i, t) && !tally->has_strayed[i]) tally->has_strayed[i] = 1, strayed[n++] = i;
     }
 }
 
-static const char *split_of(const struct eval_request *q) { return q->free_running ? "free" : split_name[q->split]; }
+struct told { const struct eval_request *request; const char *split; const struct record_sink *sink; char *result; };
 
-static struct record record_of(const struct eval_request *q, enum record_type type)
+static struct record record_of(const struct told *q, enum record_type type)
 {
-    struct record r = { .type = type, .step = q->step, .length = q->length };
-    snprintf(r.split, sizeof r.split, "%s", split_of(q));
+    struct record r = { .type = type, .step = q->request->step, .length = q->request->length };
+    snprintf(r.split, sizeof r.split, "%s", q->split);
     return r;
 }
 
-static int report_slices(const struct tally *t, int n, const struct eval_request *q, const struct record_sink *sink, char *result)
+static int report_slices(const struct tally *t, int n, const struct told *q)
 {
     for (int i = 0; i < n; i++) {
         const struct slice *s = &t->slice[i];
         if (!s->n || !s->tokens) continue;
         struct record r = record_of(q, RECORD_EVAL_SLICE);
         r.position = i, r.n = s->n, r.n_exact = s->exact, r.n_tok = s->tokens, r.n_tok_ok = s->right;
-        if (eval_emit(sink, result, &r) != 0) return -1;
+        if (eval_emit(q->sink, q->result, &r) != 0) return -1;
     }
     return 0;
 }
 
-static int report(const struct tally *t, int T, int slices, const struct eval_request *q, const char *data_sha256, const struct record_sink *sink,
-                  char result[HASH_HEX])
+static int report(const struct tally *t, const struct data *d, int T, const char *data_sha256, const struct told *q)
 {
     struct record r = record_of(q, RECORD_EVAL);
-    r.n = q->sequences, r.n_exact = t->exact, r.n_tok = t->tokens, r.n_tok_ok = t->right;
+    int slices = d->config->task_info.max_slice;
+    r.n = q->request->sequences, r.n_exact = t->exact, r.n_tok = t->tokens, r.n_tok_ok = t->right;
+    r.position = d->config->eval.seed;
     r.value = t->trained ? t->loss / (double)t->trained : 0;
     snprintf(r.sha256, sizeof r.sha256, "%s", data_sha256);
-    if (eval_emit(sink, result, &r) != 0) return -1;
-    if (slices > 1 && report_slices(t, slices, q, sink, result) != 0) return -1;
-    for (int p = 0; p < T && q->by_position; p++) {
+    if (eval_emit(q->sink, q->result, &r) != 0) return -1;
+    if (slices > 1 && report_slices(t, slices, q) != 0) return -1;
+    for (int p = 0; p < T && q->request->by_position; p++) {
         if (!t->scored[p]) continue;
         struct record at = record_of(q, RECORD_EVAL_POSITION);
         at.position = p, at.n_tok = t->scored[p], at.n_tok_ok = t->correct[p];
-        if (eval_emit(sink, result, &at) != 0) return -1;
+        if (eval_emit(q->sink, q->result, &at) != 0) return -1;
     }
     return 0;
+}
+
+static const char *split_of(const struct eval_request *q, const struct run_config *c)
+{
+    if (q->free_running) return "free";
+    return q->split == LAB_VALID && config_is_longer(c, q->length) ? "longer" : split_name[q->split];
 }
 
 int eval_run(struct model *m, struct data *d, const struct eval_request *q, const struct record_sink *sink, char *result,
@@ -139,25 +143,29 @@ int eval_run(struct model *m, struct data *d, const struct eval_request *q, cons
     t.correct = mem_alloc((size_t)T * sizeof *t.correct, err);
     t.slice = mem_alloc((size_t)slices * sizeof *t.slice, err);
     t.guess = mem_alloc((size_t)T * sizeof *t.guess, err);
-    if (!t.scored || !t.correct || !t.slice || !t.guess) goto out;
+    t.strayed = mem_alloc((size_t)most * sizeof *t.strayed, err);
+    t.has_strayed = mem_alloc((size_t)most, err);
+    if (!t.scored || !t.correct || !t.slice || !t.guess || !t.strayed || !t.has_strayed) goto out;
     hash_init(&data_hash);
     for (int64_t first = 0; first < q->sequences; first += most) {
         int n = (int)(q->sequences - first < most ? q->sequences - first : most);
         int64_t before = t.trained;
         if (data_eval(d, q->split, q->length, first, n, &data_hash, err) != 0) goto out;
         d->batch.weight = NULL;      /* losses are compared per token, whatever the task weighs in training */
-        if (q->free_running) continue_alone(m, d);
+        if (q->free_running) continue_alone(m, d, &t);
         else model_forward(m, &d->batch, 0, 0);
         for (int i = 0; i < n; i++) count_one(&t, m, d, i);
         t.loss += model_loss(m, &d->batch) * (double)(t.trained - before);
         if (stop && *stop) { rc = 1; goto out; }
     }
     hash_end(&data_hash, hex);
-    rc = report(&t, T, slices, q, hex, sink, result) != 0;
+    rc = report(&t, d, T, hex, &(struct told){ q, split_of(q, d->config), sink, result }) != 0;
 out:
     free(t.scored);
     free(t.correct);
     free(t.slice);
     free(t.guess);
+    free(t.strayed);
+    free(t.has_strayed);
     return rc;
 }

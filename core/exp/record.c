@@ -5,6 +5,7 @@
  * payload only if it is exactly what the encoder would have written.
  */
 #include "exp/record.h"
+#include <math.h>
 #include <string.h>
 
 enum { MAGIC = 0x3152424c,           /* "LBR1" */
@@ -111,4 +112,25 @@ long record_decode(struct record *r, const unsigned char *in, size_t n, struct l
     if (decode_payload(&read, p, p + payload) != 0) return lab_fail(err, "damaged record: its fields do not fit its %u bytes", payload);
     *r = read;
     return HEADER + (long)payload;
+}
+
+/* ---- the hash of a result ---- */
+
+static unsigned digit(char c) { return (unsigned)(c <= '9' ? c - '0' : c - 'a' + 10); }
+
+void record_sum(char sum[HASH_HEX], const struct record *r)
+{
+    static const char digits[] = "0123456789abcdef";
+    unsigned char frame[RECORD_FRAME_MAX];
+    char one[HASH_HEX];
+    struct record plain = *r;
+    plain.value = isnan(r->value) ? (double)NAN : r->value + 0.0;        /* one nan, one zero: a database keeps no more */
+    hash_bytes(frame, record_encode(&plain, frame), one);
+    if (!*sum) memset(sum, '0', HASH_HEX - 1), sum[HASH_HEX - 1] = '\0';
+    unsigned carry = 0;
+    for (int i = HASH_HEX - 2; i >= 0; i--) {
+        carry += digit(sum[i]) + digit(one[i]);
+        sum[i] = digits[carry & 15];
+        carry >>= 4;
+    }
 }

@@ -19,20 +19,21 @@ enum record_type {
     RECORD_EVAL_SLICE,               /* the same by slice: what the task groups its examples by */
     RECORD_UNTRAINED,                /* rows of an encoder parameter that no gradient ever reached */
     RECORD_ARTIFACT,                 /* a file that was written */
-    RECORD_CEILING,                  /* order-blind ceiling of a task at a length */
+    RECORD_CEILING,                  /* of a task at a length: order-blind, or of the majority */
     RECORD_CHECKPOINT,               /* step: training can go on from there, and everything due until then was told before */
+    RECORD_SELECTED,                 /* step: whose weights were kept; value: the accuracy that chose them */
     RECORD_DONE,                     /* the end, with the result's hash */
     RECORD_STOPPED,                  /* interrupted cleanly */
     RECORD_FAILED                    /* reason */
 };
 struct record {
     enum record_type type;
-    char    name[64];                /* METRIC name · UNTRAINED parameter · ARTIFACT kind */
-    char    split[16];               /* EVAL*: valid, test, free */
-    char    text[512];               /* FAILED reason · STOPPED why there is no checkpoint · ARTIFACT path */
+    char    name[64];                /* METRIC name · UNTRAINED parameter · ARTIFACT kind · CEILING kind */
+    char    split[16];               /* EVAL*: valid, longer, test, free */
+    char    text[512];               /* FAILED reason · STOPPED why there is no checkpoint · DONE why no weights were kept · ARTIFACT path */
     char    sha256[HASH_HEX];        /* START key · EVAL data · ARTIFACT content · DONE result */
     int64_t step, steps;             /* steps: PROGRESS total */
-    int64_t length, position;        /* EVAL_SLICE: position = the slice · UNTRAINED: length = rows of the parameter, position = first row */
+    int64_t length, position;        /* EVAL: position = seed of its data · EVAL_SLICE: the slice · UNTRAINED: length = rows of the parameter, position = first row */
     int64_t n, n_exact;              /* sequences, whole ones right · UNTRAINED n = rows in this range · CEILING samples */
     int64_t n_tok, n_tok_ok;         /* scored tokens, right ones · ARTIFACT n_tok = bytes */
     double  value;                   /* METRIC value · EVAL loss nat/token · CEILING · PROGRESS loss */
@@ -45,6 +46,10 @@ struct record {
 size_t record_encode(const struct record *, unsigned char *out);
 /* Decodes the first frame of n bytes: bytes used, 0 = incomplete, -1 = not a frame (err says why). */
 long   record_decode(struct record *, const unsigned char *in, size_t n, struct lab_err *err);
+
+/* Adds a record to the hash of a result: the sum, modulo 2^256, of the SHA-256 of each.  "" is 0.  It knows no order, so that it
+ * can be kept in a checkpoint as it stands, and made again from the rows of a database in whatever order they come. */
+void record_sum(char sum[HASH_HEX], const struct record *);
 
 /* Where records go while a run computes; -1 ends the run. */
 struct record_sink { int (*emit)(void *ctx, const struct record *); void *ctx; };

@@ -157,14 +157,20 @@ static int add_axis(struct plan *p, const struct conf_entry *e)
     return a->row && check_swept_alone(p, a) == 0 ? read_values(p, a, a->row->type == LAB_T_INT) : -1;
 }
 
+static int check_section(struct plan *p, const struct conf_entry *e)
+{
+    if (!strcmp(e->section, "run")) return conf_fail(e, p->err, "unknown section [run]: encoder, task and seed stand in [sweep]");
+    return config_check_section(e, p->registry, p->err);
+}
+
 static int read_axes(struct plan *p)
 {
     for (size_t i = 0; i < p->conf->n; i++) {
         const struct conf_entry *e = &p->conf->entry[i];
-        if (!strcmp(e->section, "run")) return conf_fail(e, p->err, "unknown section [run]: encoder, task and seed stand in [sweep]");
-        if (config_check_section(e, p->err) != 0) return -1;
+        if (check_section(p, e) != 0) return -1;
         if (!strcmp(e->section, "sweep") && add_axis(p, e) != 0) return -1;
     }
+    for (size_t i = 0; i < p->conf->n_heading; i++) if (check_section(p, &p->conf->heading[i]) != 0) return -1;      /* also those without keys */
     for (int k = 0; k < 2; k++)
         if (!conf_find(p->conf, "sweep", k ? "task" : "encoder"))
             return lab_fail(p->err, "%s: [sweep] has no %s; list at least one, as in `%s`", p->conf->path, k ? "task" : "encoder",

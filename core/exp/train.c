@@ -17,6 +17,7 @@ struct session {                     /* what one job holds */
     int slot;                        /* of the next checkpoint */
     int64_t saved_step;              /* of the last one */
     struct lab_err no_checkpoint;    /* why the last one could not be saved; "" = it could */
+    struct lab_err no_weights;       /* the same of the final weights */
     int64_t started_ns, shown_ns, saved_ns;
     struct lab_err *err;
 };
@@ -63,13 +64,27 @@ static int emit_progress(struct session *s, int64_t step, double loss)
     return record_emit(s->job->sink, &r);
 }
 
-static int evaluate(struct session *s, int split, int64_t sequences, int64_t step, const volatile sig_atomic_t *stop)
+/* Hands records on and remembers how many tokens were right. */
+struct listener { const struct record_sink *to; double accuracy; };
+static int listen_in(void *ctx, const struct record *r)
+{
+    struct listener *l = ctx;
+    if (r->type == RECORD_EVAL) l->accuracy = (double)r->n_tok_ok / (double)r->n_tok;
+    return record_emit(l->to, r);
+}
+
+/* score, if not NULL: the mean token accuracy over the lengths that select, each counting the same. */
+static int evaluate(struct session *s, int split, int64_t sequences, int64_t step, double *score, const volatile sig_atomic_t *stop)
 {
     const struct option_list *lengths = &s->config->eval.lengths;
-    for (int i = 0; i < lengths->n; i++) {
+    struct listener heard = { s->job->sink, 0 };
+    struct record_sink ear = { listen_in, &heard };
+    double sum = 0;
+    for (int i = 0, n = 0; i < lengths->n; i++) {
         struct eval_request q = { split, lengths->v[i], sequences, step, split == LAB_TEST, 0 };
-        int rc = eval_run(&s->model, &s->data, &q, s->job->sink, s->at.result, stop, s->err);
+        int rc = eval_run(&s->model, &s->data, &q, &ear, s->at.result, stop, s->err);
         if (rc != 0) return rc;
+        if (score && config_selects(s->config, lengths->v[i])) sum += heard.accuracy, *score = sum / ++n;
         q.sequences = s->config->eval.free_sequences < sequences ? s->config->eval.free_sequences : sequences;
         q.free_running = 1, q.by_position = 0;
         if (split != LAB_TEST || q.sequences == 0 || !config_continues(s->config)) continue;
@@ -126,12 +141,11 @@ static int is_checkpoint_due(const struct session *s)
     return seconds > 0 && (double)(clock_ns() - s->saved_ns) >= seconds * 1e9;
 }
 
+/* err: why there is no checkpoint, or "". */
 static enum train_status stopped(struct session *s)
 {
-    struct record r = { .type = RECORD_STOPPED, .step = s->at.step };
     checkpoint(s);
-    memcpy(r.text, s->no_checkpoint.msg, sizeof r.text);
-    record_emit(s->job->sink, &r);
+    *s->err = s->no_checkpoint;
     return TRAIN_STOPPED;
 }
 
@@ -157,7 +171,20 @@ static enum train_status finish(struct session *s)
 {
     struct record done = { .type = RECORD_DONE, .step = s->config->train.steps, .active_ns = clock_ns() - s->started_ns };
     memcpy(done.sha256, s->at.result, sizeof done.sha256);
+    memcpy(done.text, s->no_weights.msg, sizeof done.text);
     return record_emit(s->job->sink, &done) == 0 ? TRAIN_DONE : TRAIN_STOPPED;
+}
+
+/* An evaluation in training, after step i.  Its weights are put aside if they are the best so far; of equals the first stay. */
+static int validate(struct session *s, int64_t i)
+{
+    double score = -1;
+    int rc = evaluate(s, LAB_VALID, s->config->eval.every_sequences, i, &score, NULL);
+    if (rc != 0 || s->config->eval.select == SELECT_LAST || (s->at.best_step && score <= s->at.best)) return rc;
+    s->at.best = score;
+    s->at.best_step = i;
+    model_keep(&s->model);
+    return 0;
 }
 
 /* One step: its loss, or nan with the reason in err. */
@@ -188,7 +215,7 @@ static enum train_status train_loop(struct session *s)
         }
         if (emit_progress(s, i, loss) != 0) return TRAIN_STOPPED;
         /* An evaluation is part of its step: a checkpoint knows no half of one. */
-        int rc = e->every > 0 && i % e->every == 0 ? evaluate(s, LAB_VALID, e->every_sequences, i, NULL) : 0;
+        int rc = e->every > 0 && i % e->every == 0 ? validate(s, i) : 0;
         if (rc != 0) return rc < 0 ? TRAIN_FAILED : TRAIN_STOPPED;
         if (stopping(s)) return stopped(s);
         if (is_checkpoint_due(s) && checkpoint(s) != 0) return TRAIN_STOPPED;
@@ -196,11 +223,21 @@ static enum train_status train_loop(struct session *s)
     return TRAIN_DONE;
 }
 
+/* What the run is from here on: the weights that eval.select says.  A checkpoint that is saved later comes to the same. */
+static enum train_status settle(struct session *s)
+{
+    struct record r = { .type = RECORD_SELECTED, .step = s->at.best_step, .value = s->at.best };
+    if (s->config->eval.select == SELECT_LAST) return TRAIN_DONE;
+    model_take(&s->model);
+    return record_emit(s->job->sink, &r) == 0 ? TRAIN_DONE : TRAIN_STOPPED;
+}
+
+/* What was learned counts without its weights: only later evaluations want them. */
 static enum train_status save(struct session *s)
 {
     struct record r = { .type = RECORD_ARTIFACT, .name = "weights", .step = s->config->train.steps };
     if (!s->job->weights) return TRAIN_DONE;
-    if (ckpt_write(s->job->weights, &s->model, s->config->json, r.sha256, &r.n_tok, s->err) != 0) return TRAIN_FAILED;
+    if (ckpt_write(s->job->weights, &s->model, s->config->json, r.sha256, &r.n_tok, &s->no_weights) != 0) return TRAIN_DONE;
     snprintf(r.text, sizeof r.text, "%.511s", s->job->weights);
     return record_emit(s->job->sink, &r) == 0 ? TRAIN_DONE : TRAIN_STOPPED;
 }
@@ -208,7 +245,7 @@ static enum train_status save(struct session *s)
 static enum train_status test_and_finish(struct session *s)
 {
     struct ckpt_mark trained = s->at;
-    int rc = evaluate(s, LAB_TEST, s->config->eval.sequences, s->config->train.steps, s->job->stop);
+    int rc = evaluate(s, LAB_TEST, s->config->eval.sequences, s->config->train.steps, NULL, s->job->stop);
     if (rc == 0) return finish(s);
     s->at = trained;                 /* stopped: whoever goes on from there evaluates all of it again */
     return rc < 0 ? TRAIN_FAILED : stopped(s);
@@ -219,6 +256,7 @@ enum train_status train_run(const struct train_job *job, struct lab_err *err)
     struct session s;
     if (session_init(&s, job, 1, err) != 0) return TRAIN_FAILED;
     enum train_status status = resume(&s) == 0 ? train_loop(&s) : TRAIN_FAILED;
+    if (status == TRAIN_DONE) status = settle(&s);
     if (status == TRAIN_DONE) status = save(&s);
     if (status == TRAIN_DONE && emit_untrained(&s) != 0) status = TRAIN_STOPPED;
     if (status == TRAIN_DONE) status = test_and_finish(&s);

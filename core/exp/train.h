@@ -20,7 +20,7 @@ struct train_job {
     const struct record_sink *sink;
     const volatile sig_atomic_t *stop;   /* nonzero: finish the step, save a checkpoint, return TRAIN_STOPPED; may be NULL */
 };
-enum train_status { TRAIN_DONE, TRAIN_STOPPED, TRAIN_FAILED };   /* FAILED: reason in err */
+enum train_status { TRAIN_DONE, TRAIN_STOPPED, TRAIN_FAILED };   /* err: FAILED why, STOPPED why there is no checkpoint, or "" */
 
 /* Trains, then evaluates at config->eval.lengths (split test) and emits DONE. */
 enum train_status train_run(const struct train_job *, struct lab_err *err);

@@ -152,6 +152,7 @@ static int settle(int out_fd)
     sigaction(SIGINT, &on_stop, NULL);
     sigaction(SIGHUP, &on_stop, NULL);
     sigaction(SIGUSR1, &on_stop, NULL);
+    sigaction(SIGUSR2, &on_stop, NULL);
     sigaction(SIGPIPE, &ignore, NULL);
     setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });            /* a crashing plugin must not fill the disk */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -159,21 +160,28 @@ static int settle(int out_fd)
     return poll(&reader, 1, 0) == 1 && reader.revents & (POLLERR | POLLNVAL) ? -1 : 0;
 }
 
+/* One record; 0, 1 for a stop, -1 for a failure. */
+static int compute_ceiling(int kind, int length, const struct run_config *config, const struct record_sink *sink, struct lab_err *err)
+{
+    struct ceiling ceiling;
+    if (stop) return *err->msg = '\0', 1;
+    if (ceiling_compute(kind, config->task, config->task_self, &config->task_info, length, &ceiling, err) != 0) return -1;
+    struct record r = { .type = RECORD_CEILING, .length = length, .n = ceiling.samples, .value = ceiling.value, .error = ceiling.error };
+    snprintf(r.name, sizeof r.name, "%s", ceiling_name[kind]);
+    return record_emit(sink, &r) != 0;
+}
+
 static enum train_status compute_ceilings(const struct job *job, const struct run_config *config, const struct record_sink *sink,
                                           struct lab_err *err)
 {
     enum train_status status = TRAIN_DONE;
-    for (int i = 0; i < job->lengths.n; i++) {
-        struct ceiling ceiling;
-        if (stop) return TRAIN_STOPPED;
-        if (ceiling_compute(config->task, config->task_self, &config->task_info, job->lengths.v[i], &ceiling, err) != 0) {
-            status = TRAIN_FAILED;                               /* the other lengths may do */
-            continue;
+    for (int i = 0; i < job->lengths.n; i++)
+        for (int kind = 0; kind < CEILING_KINDS; kind++) {
+            if (!ceiling_applies(kind, config->task, config->model.causal)) continue;
+            int rc = compute_ceiling(kind, job->lengths.v[i], config, sink, err);
+            if (rc > 0) return TRAIN_STOPPED;
+            if (rc < 0) status = TRAIN_FAILED;                   /* the others may do */
         }
-        struct record r = { .type = RECORD_CEILING, .length = job->lengths.v[i], .n = ceiling.samples, .value = ceiling.value,
-                            .error = ceiling.error };
-        if (record_emit(sink, &r) != 0) return TRAIN_STOPPED;
-    }
     if (status == TRAIN_DONE) record_emit(sink, &(struct record){ .type = RECORD_DONE });
     return status;
 }
@@ -235,7 +243,7 @@ int work_main(int in_fd, int out_fd)
     if (read_job(&text, in_fd, &err) == 0 && parse_job(&job, &text, &err) == 0) status = load_and_do(&job, &sink, &err);
 
     struct record end = { .type = status == TRAIN_STOPPED ? RECORD_STOPPED : RECORD_FAILED };
-    if (status == TRAIN_FAILED) memcpy(end.text, err.msg, sizeof end.text);
+    memcpy(end.text, err.msg, sizeof end.text);
     if (status != TRAIN_DONE) emit(&out, &end);
     flush(&out);
     str_free(&text);

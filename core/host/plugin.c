@@ -75,7 +75,10 @@ static int check_common(const struct common *c, struct lab_err *err)
     struct lab_err why;
     char what[96];
     if (!c->name || !str_is_name(c->name))
-        return lab_fail(err, "%s: name is '%.80s', expected 1 to 63 of a-z, 0-9 and _", c->kind, c->name ? c->name : "");
+        return lab_fail(err, "%s: name is '%.80s', expected 1 to %d of a-z, 0-9 and _", c->kind, c->name ? c->name : "", PLUGIN_NAME_MAX);
+    if (strlen(c->name) > PLUGIN_NAME_MAX)
+        return lab_fail(err, "%s: name '%s' has %zu bytes, the limit is %d: no section [%s.NAME] of an experiment file could spell it", c->kind,
+                        c->name, strlen(c->name), PLUGIN_NAME_MAX, c->kind);
     snprintf(what, sizeof what, "%s '%s'", c->kind, c->name);
     if (check_size(what, c->size, c->expected, err) != 0) return -1;
     if (c->flags & ~c->known)
@@ -118,7 +121,7 @@ static int check_encoder(const struct lab_encoder *e, struct lab_err *err)
 static int check_task(const struct lab_task *t, struct lab_err *err)
 {
     struct common common = { kind_name[PLUGIN_TASK], t->size, t->flags, sizeof *t,
-                             LAB_TASK_EXCHANGEABLE | LAB_TASK_CAUSAL | LAB_TASK_POSITIONS,
+                             LAB_TASK_EXCHANGEABLE | LAB_TASK_CAUSAL | LAB_TASK_POSITIONS | LAB_TASK_REORDERS,
                              t->name, t->self_size, t->options };
     if (check_common(&common, err) != 0) return -1;
     if (!t->init) return lab_fail(err, "task '%s': no init; write one that fills struct lab_task_info", t->name);

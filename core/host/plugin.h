@@ -21,6 +21,7 @@ struct plugin_file {                 /* one file that was looked at */
     int   given;                     /* named by the user: a refusal is an error, not a note */
     int   place;                     /* which part of the search path it is from */
 };
+enum { PLUGIN_NAME_MAX = 41 };       /* bytes of an encoder's or task's name: [encoder.NAME] is a section, and those have 49 */
 enum plugin_kind { PLUGIN_ENCODER, PLUGIN_TASK };
 struct plugin_entry {                /* one encoder or task */
     enum plugin_kind kind;

@@ -84,6 +84,12 @@ void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int l
             grow(&save[hook], a->encoder->save_size, a, &h, hook);
             grow(&scratch, a->encoder->scratch_size, a, &h, hook);
         }
+        for (int hook = LAB_H_EMBED; hook <= LAB_H_VALUE && a->decodes; hook++) {    /* one query at a time */
+            struct lab_call h = c;
+            h.B = h.Tq = 1;
+            grow(&save[hook], a->encoder->save_size, a, &h, hook);
+            grow(&scratch, a->encoder->scratch_size, a, &h, hook);
+        }
         size_t n = (size_t)chunk * T * a->d, s = (size_t)chunk * a->H * TILE, q = (size_t)chunk * a->H * T * T;
         if (n > copy) copy = n;
         if (T > TILE && s > state) state = s;
@@ -104,6 +110,11 @@ void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int l
     if (a->encoder->qk || general(a)) {
         real **dense[] = { &a->q, &a->k, &a->q_out, &a->k_out, &a->dq, &a->dk, &a->dq_out, &a->dk_out };
         for (int i = 0; i < (train ? 8 : 4); i++) *dense[i] = arena_take(arena, copy * sizeof(real));
+    }
+    if (a->decodes) {
+        a->turned_layer = a->encoder->qk ? (size_t)tokens * a->d : 0;
+        a->turned = arena_take(arena, (size_t)a->layers * a->turned_layer * sizeof *a->turned);
+        for (int i = 0; i < 6; i++) a->row[i] = arena_take(arena, (size_t)longest * (i < 3 ? a->H : a->d) * sizeof(real));
     }
     if (general(a)) {
         real **whole[] = { &a->s, &a->logits, &a->att, &a->datt, &a->dlogits }, **dense[] = { &a->o, &a->v, &a->dv };
@@ -148,6 +159,11 @@ struct pass {                        /* one layer, one direction */
 
 static void zero(real *x, size_t n) { memset(x, 0, n * sizeof *x); }
 
+static real *turned_at(const struct attn *a, int layer, int first, int T)
+{
+    return a->turned + (size_t)layer * a->turned_layer + (size_t)first * T * a->d;
+}
+
 /* Queries and keys of the chunk, gathered and turned by the qk hook. */
 static void turn(const struct pass *p)
 {
@@ -158,6 +174,8 @@ static void turn(const struct pass *p)
     gather(a->q, qkv, 3 * a->d, p->count, a->H, T, a->dh);
     gather(a->k, qkv + a->d, 3 * a->d, p->count, a->H, T, a->dh);
     TIMED(TIMES_HOOKS, a->encoder->qk(a->self, &c, a->q, a->k, a->q_out, a->k_out));
+    if (a->decodes)
+        memcpy(turned_at(a, p->layer, p->first, T), a->k_out, (size_t)p->count * T * a->d * sizeof(real));
 }
 
 static struct lab_call bias_call(const struct pass *p)
@@ -521,4 +539,117 @@ void attn_bwd(struct attn *a, real *dqkv, const real *dout, const real *out, con
 {
     if (general(a)) general_bwd(a, dqkv, dout, qkv, batch, layer, step);
     else fused_bwd(a, dqkv, dout, out, kept, qkv, batch, layer, step);
+}
+
+/* ---- looking on ---- */
+
+/* Value c of each head of key j: 1 where j = first + c, else 0; none is where first = T. */
+static void unit_values(const struct attn *a, real *qkv, const struct model_batch *b, int first)
+{
+    for (int n = 0; n < b->B * b->T; n++) {
+        real *v = qkv + (long)n * 3 * a->d + 2 * a->d;
+        for (int c = 0; c < a->d; c++) v[c] = n % b->T == first + c % a->dh;
+    }
+}
+
+static void take_weights(const struct attn *a, real *weights, const real *out, const struct model_batch *b, int first, int sign)
+{
+    int T = b->T;
+    for (int n = 0; n < b->B * T; n++)
+        for (int h = 0; h < a->H; h++) {
+            real *row = weights + (((long)(n / T) * a->H + h) * T + n % T) * T;
+            const real *o = out + (long)n * a->d + h * a->dh;
+            for (int c = 0; c < a->dh && first + c < T; c++) row[first + c] += sign * o[c];
+        }
+}
+
+void attn_weights(struct attn *a, real *weights, real *out, real *qkv, const struct model_batch *b, int layer)
+{
+    zero(weights, (size_t)b->B * a->H * b->T * b->T);
+    for (int first = 0; first < b->T; first += a->dh) {
+        unit_values(a, qkv, b, first);
+        attn_fwd(a, out, NULL, qkv, b, layer, 0, 0);
+        take_weights(a, weights, out, b, first, 1);
+    }
+    if (!a->encoder->value) return;
+    unit_values(a, qkv, b, b->T);            /* what the value hook adds by itself is in each of these outputs */
+    attn_fwd(a, out, NULL, qkv, b, layer, 0, 0);
+    for (int first = 0; first < b->T; first += a->dh) take_weights(a, weights, out, b, first, -1);
+}
+
+/* ---- one query at a time, after a forward of the whole ---- */
+
+/* Does the qk hook make of the old row alone what it made of it among all others?  Then it may be asked for the new row alone; what
+ * it makes of a row may depend on where all of them stand, as with rope's dynamic scaling. */
+static int turns_alone(const struct attn *a, const struct lab_call *c, const real *old, const real *turned, long head)
+{
+    real *q_out = a->row[3], *k_out = a->row[4];
+    a->encoder->qk(a->self, c, old, old + a->d, q_out, k_out);
+    for (int h = 0; h < a->H; h++)
+        for (int i = 0; i < a->dh; i++) {
+            real x = k_out[h * a->dh + i], y = turned[h * head + i];
+            if (!(fabs((double)(x - y)) <= 1e-6 + 1e-5 * fabs((double)y))) return 0;
+        }
+    return 1;
+}
+
+/* The query [d] that attention takes, into row[3]; the key goes to its place among the turned ones. */
+static const real *turn_row(struct attn *a, const real *old, const real *qkv, const struct model_batch *batch, int layer, int b, int t)
+{
+    int T = batch->T, dh = a->dh;
+    const real *now = qkv + ((long)b * T + t) * 3 * a->d;
+    real *turned = turned_at(a, layer, b, T), *q_out = a->row[3], *k_out = a->row[4];
+    struct lab_call c = attn_call(a, batch, LAB_H_QK, b, 1, layer, 0, 0);
+    c.Tq = c.Tk = 1, c.pos_q += t, c.pos_k += t, c.key_ok = NULL;
+    if (turns_alone(a, &c, old, turned + (long)t * dh, (long)T * dh)) {
+        a->encoder->qk(a->self, &c, now, now + a->d, q_out, k_out);
+        for (int h = 0; h < a->H; h++) memcpy(turned + ((long)h * T + t) * dh, k_out + h * dh, (size_t)dh * sizeof *turned);
+        return q_out;
+    }
+    struct pass whole = { .a = a, .batch = batch, .layer = layer, .qkv = qkv, .first = b, .count = 1 };
+    turn(&whole);                    /* of this sequence, once more: its keys go to their place */
+    for (int h = 0; h < a->H; h++) memcpy(q_out + h * dh, a->q_out + ((long)h * T + t) * dh, (size_t)dh * sizeof *q_out);
+    return q_out;
+}
+
+/* Row: 0 s [H,1,n], 1 att, 2 the bias; 3 q_out [d], 4 k_out [d], 5 keys [H,n,dh] as the hooks of the general path see them. */
+void attn_decode(struct attn *a, real *out, const real *old, const real *qkv, const struct model_batch *batch, int layer, int b, int t)
+{
+    int T = batch->T, n = t + 1, dh = a->dh, dense = a->encoder->qk != NULL;
+    real *s = a->row[0], *att = a->row[1], *bias = a->row[2];
+    const real *rows = qkv + (long)b * T * 3 * a->d, *q = dense ? turn_row(a, old, qkv, batch, layer, b, t) : rows + (long)t * 3 * a->d;
+    const real *keys = dense ? turned_at(a, layer, b, T) : rows + a->d;
+    long head = dense ? (long)T * dh : dh, step = dense ? dh : 3 * a->d;
+    struct lab_call c = attn_call(a, batch, LAB_H_LOGITS, b, 1, layer, 0, 0), v = attn_call(a, batch, LAB_H_VALUE, b, 1, layer, 0, 0);
+    c.Tq = v.Tq = 1, c.Tk = v.Tk = n;
+    c.pos_q += t, v.pos_q += t;
+    for (int h = 0; h < a->H; h++)
+        for (int j = 0; j < n; j++) {
+            const real *key = keys + h * head + j * step;
+            real sum = 0;
+            for (int i = 0; i < dh; i++) sum += q[h * dh + i] * key[i];
+            s[h * n + j] = sum * a->scale;
+        }
+    memcpy(att, s, (size_t)a->H * n * sizeof *att);
+    if (a->encoder->bias) {
+        struct lab_call e = attn_call(a, batch, LAB_H_BIAS, b, 1, layer, 0, 0);
+        e.Tq = 1, e.Tk = n, e.pos_q += t, e.key_ok = NULL;
+        zero(bias, (size_t)a->H * n);
+        a->encoder->bias(a->self, &e, bias);
+        for (int i = 0; i < a->H * n; i++) att[i] += bias[i];
+    }
+    if (a->encoder->logits) {
+        for (int h = 0; h < a->H; h++)
+            for (int j = 0; j < n; j++) memcpy(a->row[5] + ((long)h * n + j) * dh, keys + h * head + j * step, (size_t)dh * sizeof *s);
+        a->encoder->logits(a->self, &c, q, a->row[5], s, att);
+    }
+    for (int i = 0; c.key_ok && i < a->H * n; i++) if (!c.key_ok[i % n]) att[i] = (real)-1e30;
+    a->kern->softmax_rows(att, a->H, n, n);
+    zero(out, (size_t)a->d);
+    for (int h = 0; h < a->H; h++)
+        for (int j = 0; j < n; j++) {
+            const real *value = rows + j * 3L * a->d + 2 * a->d + h * dh;
+            for (int i = 0; i < dh; i++) out[h * dh + i] += att[h * n + j] * value[i];
+        }
+    if (a->encoder->value) a->encoder->value(a->self, &v, att, out);
 }

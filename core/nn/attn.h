@@ -38,6 +38,9 @@ struct attn {
     lab_real *v, *dv, *dlogits;                  /* general path */
     lab_real *packed;                            /* general path: keys or values for the kernels' own product; NULL: OpenBLAS */
     lab_real *tile;                              /* the kernels' scratch */
+    int32_t decodes;                             /* attn_decode will follow forwards without training */
+    lab_real *turned; size_t turned_layer;       /* [layers] keys after the qk hook, [B,H,T,dh], and elements of one; none without the hook */
+    lab_real *row[6];                            /* of one query: see decode_row */
     void *hook_save[5], *hook_scratch;           /* save by enum lab_hook: each lives until that hook's backward */
 };
 
@@ -57,6 +60,15 @@ void attn_fwd(struct attn *, lab_real *out, lab_real *kept, const lab_real *qkv,
 /* dqkv [B,T,3d] overwritten; the encoder's gradients are added to. */
 void attn_bwd(struct attn *, lab_real *dqkv, const lab_real *dout, const lab_real *out, const lab_real *kept, const lab_real *qkv,
               const struct model_batch *, int layer, uint32_t step);
+
+/* For who looks on, after attn_fwd without dropout: weights [B,H,T,T], what each query gives to each key.  They are read off the
+ * outputs for values that are unit vectors, so they are those of the path that trains, whichever it is.
+ * The values in qkv are lost; out [B,T,d] is scratch. */
+void attn_weights(struct attn *, lab_real *weights, lab_real *out, lab_real *qkv, const struct model_batch *, int layer);
+
+/* One query of one sequence at place t, over the keys up to it; out [d].  qkv [B,T,3d]: row t is new, `old` [3d] what stood there when
+ * attn_fwd saw the batch; rows before t are as attn_fwd or attn_decode left them. */
+void attn_decode(struct attn *, lab_real *out, const lab_real *old, const lab_real *qkv, const struct model_batch *, int layer, int sequence, int t);
 
 /* A call as a hook (enum lab_hook) sees it, for `count` sequences from `first`; embed's layer is -1. */
 struct lab_call attn_call(const struct attn *, const struct model_batch *, int hook, int first, int count, int layer, int train, uint32_t step);

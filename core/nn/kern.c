@@ -1,5 +1,5 @@
 /* kern -- see kern.h.  Compiled once for each instruction set with -DKERN_ISA=name; nothing here
- * chooses at run time.  Vectors are GCC's; exp, erf and log come from libmvec (four ulp or better).
+ * chooses at run time.  Vectors are GCC's; exp and erf come from libmvec (four ulp or better).
  *
  * W lanes to a vector.  Where a second, half as wide vector pays (AVX-512 on short rows), the same
  * code is made for both by including it through a macro over the vector's type.
@@ -45,7 +45,7 @@ typedef real hvecu __attribute__((vector_size(VB / 2), aligned(sizeof(real)), ma
 
 INLINE vec load(const real *p) { return *(const vecu *)p; }
 INLINE void store(real *p, vec x) { *(vecu *)p = x; }
-/* ---- exp, erf and log of a vector ---- */
+/* ---- exp and erf of a vector ---- */
 
 #if defined(__x86_64__)
 #define MVEC(letter, lanes, f) PASTE(PASTE(_ZGV, letter), PASTE(N, PASTE(lanes, PASTE(v_, f))))
@@ -55,40 +55,32 @@ INLINE void store(real *p, vec x) { *(vecu *)p = x; }
 #define LANES_16 2
 #define EXP exp
 #define ERF erf
-#define LOG log
 #else
 #define LANES_64 16
 #define LANES_32 8
 #define LANES_16 4
 #define EXP expf
 #define ERF erff
-#define LOG logf
 #endif
 #if VB == 64
 #define VEC_EXP MVEC(e, LANES_64, EXP)
 #define VEC_ERF MVEC(e, LANES_64, ERF)
-#define VEC_LOG MVEC(e, LANES_64, LOG)
 hvec MVEC(d, LANES_32, EXP)(hvec);
 INLINE hvec raw_exp_h(hvec x) { return MVEC(d, LANES_32, EXP)(x); }
 #elif VB == 32
 #define VEC_EXP MVEC(d, LANES_32, EXP)
 #define VEC_ERF MVEC(d, LANES_32, ERF)
-#define VEC_LOG MVEC(d, LANES_32, LOG)
 #else
 #define VEC_EXP MVEC(b, LANES_16, EXP)
 #define VEC_ERF MVEC(b, LANES_16, ERF)
-#define VEC_LOG MVEC(b, LANES_16, LOG)
 #endif
 vec VEC_EXP(vec);
 vec VEC_ERF(vec);
-vec VEC_LOG(vec);
 INLINE vec raw_exp_v(vec x) { return VEC_EXP(x); }
 INLINE vec vec_erf(vec x) { return VEC_ERF(x); }
-INLINE vec vec_log(vec x) { return VEC_LOG(x); }
 #else
 INLINE vec raw_exp_v(vec x) { for (int i = 0; i < W; i++) x[i] = (real)exp(x[i]); return x; }
 INLINE vec vec_erf(vec x) { for (int i = 0; i < W; i++) x[i] = (real)erf(x[i]); return x; }
-INLINE vec vec_log(vec x) { for (int i = 0; i < W; i++) x[i] = (real)log(x[i]); return x; }
 #endif
 
 #define EXP_LOW ((real)-87)          /* exp below this is nothing: exactly 0 here, and never a slow denormal */
@@ -572,10 +564,14 @@ INLINE V dots_group##suffix(int n, int LD, int collect, real *s, int add, const 
         if (add) t += *(VU *)s;                                                                                               \
         _Pragma("GCC unroll 16") for (int c = 1; c < n; c++) t += xv[c] * y[c];                                               \
         *(VU *)s = t;                                                                                                         \
-        __builtin_prefetch(p + tk * LD, collect == LARGEST);                                                                  \
-        if (collect == WEIGHTED) __builtin_prefetch(y + (long)tk * ldy, 0, 2);                                                \
-        if (collect == LARGEST) collected = max##suffix(collected, t);                                                        \
-        else collected += *(const VU *)p * t;                                                                                 \
+        if (collect == LARGEST) {                                                                                             \
+            __builtin_prefetch(p + tk * LD, 1);                                                                               \
+            collected = max##suffix(collected, t);                                                                            \
+        } else {                                                                                                              \
+            __builtin_prefetch(p + tk * LD, 0);                                                                               \
+            __builtin_prefetch(y + (long)tk * ldy, 0, 2);                                                                     \
+            collected += *(const VU *)p * t;                                                                                  \
+        }                                                                                                                     \
     }                                                                                                                         \
     return collected;                                                                                                         \
 }                                                                                                                             \

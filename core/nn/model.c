@@ -43,6 +43,7 @@ struct space {                       /* activations of one forward; inference le
     real *dqkv, *dact, *dpre;        /* [N,3d] [N,f] [N,f or 2f] */
     real *logits;                    /* [N,V] */
     struct lookup lookup;
+    real *some_logits, *some_qkv, *every_pos;    /* decoding: [N,V] and [N+1,3d] of the rows in work; [N,d] what the embed hook adds */
     struct attn attn;
 };
 
@@ -54,7 +55,7 @@ struct model_state {
     const real *(*encoder_param)[ATTN_PARAMS];
     real *(*encoder_grad)[ATTN_PARAMS];
     struct space train, infer;
-    real *value, *grad, *m, *v;      /* all parameters, trained ones first */
+    real *value, *grad, *m, *v, *best;           /* all parameters, trained ones first */
     size_t n_value, n_grad;          /* elements, padding included */
     int32_t encoder_trained;
     uint32_t step;                   /* of the last forward */
@@ -208,6 +209,7 @@ static void plan_params(struct model *m, struct list *l, struct arena *arena)
     st->grad = trains ? arena_take(arena, st->n_grad * sizeof(real)) : NULL;
     st->m = trains ? arena_take(arena, st->n_grad * sizeof(real)) : NULL;
     st->v = trains ? arena_take(arena, st->n_grad * sizeof(real)) : NULL;
+    st->best = m->setup.keeps_best ? arena_take(arena, st->n_grad * sizeof(real)) : NULL;
 }
 
 static void place_params(struct model *m, struct list *l)
@@ -220,6 +222,7 @@ static void place_params(struct model *m, struct list *l)
             if ((p->decay < 0) != frozen) continue;
             p->value = st->value + at;
             if (!frozen && st->grad) p->grad = st->grad + at, p->m = st->m + at, p->v = st->v + at;
+            if (!frozen && st->best) p->best = st->best + at;
             at += padded(p->size);
             if (frozen) p->decay = 0, m->frozen += p->size;
             else m->trained += p->size;
@@ -259,11 +262,11 @@ static void plan_space(struct model *m, struct space *s, struct arena *arena, in
 #define TAKE(count) arena_take(arena, (count) * sizeof(real))
     real ***by_layer[] = { &s->qkv, &s->kept, &s->att, &s->pre, &s->act };
     size_t size[] = { 3 * n * d, train ? attn_kept(&s->attn, B, N, longest) : 0, n * d, n * wide, n * f };
-    for (int i = 0; i < sets; i++)
-        for (int k = 0; k < 5; k++) {
+    for (int i = 0; i < (s->attn.decodes ? L : sets); i++)           /* each layer's keys and values stay for decoding */
+        for (int k = 0; k < (i < sets ? 5 : 1); k++) {
             if ((k == 1 && !train) || (k == 4 && o->activation == MODEL_RELU)) continue;     /* relu works in place: act is pre */
             real *x = TAKE(size[k]);
-            if (arena->base) for (int l = train ? i : 0; l < (train ? i + 1 : L); l++) (*by_layer[k])[l] = x;
+            if (arena->base) for (int l = i; l < (train ? i + 1 : L); l++) (*by_layer[k])[l] = x;
         }
     if (arena->base && o->activation == MODEL_RELU) for (int l = 0; l < L; l++) s->act[l] = s->pre[l];
     for (int j = 0; j < (train ? joins : 2); j++) {
@@ -279,6 +282,11 @@ static void plan_space(struct model *m, struct space *s, struct arena *arena, in
         s->dpre = o->activation == MODEL_SWIGLU ? TAKE(n * wide) : s->dact;
     }
     s->logits = TAKE(n * (size_t)m->setup.vocab_out);
+    if (s->attn.decodes) {
+        s->some_logits = TAKE(n * (size_t)m->setup.vocab_out);
+        s->some_qkv = TAKE((n + 1) * 3 * d);
+        if (m->setup.encoder->embed) s->every_pos = TAKE(n * d);
+    }
 #undef TAKE
     plan_lookup(&m->setup, &s->lookup, arena, B, N, longest, train);
     attn_plan(&s->attn, arena, B, N, longest, train);
@@ -426,6 +434,7 @@ static int state_init(struct model *m, struct lab_err *err)
                       .d = o->d_model, .scale = (real)(1 / sqrt(o->d_model / o->heads)), .causal = o->causal, .layers = o->layers, .seed = m->setup.seed, .dropout = o->dropout,
                       .param = st->encoder_param, .grad = st->encoder_grad };
     st->train.attn = st->infer.attn = a;
+    st->infer.attn.decodes = m->setup.decodes;
     return 0;
 }
 
@@ -466,6 +475,9 @@ void model_release(struct model *m)
     *m = (struct model){ 0 };
 }
 
+void model_keep(struct model *m) { memcpy(m->state->best, m->state->value, m->state->n_grad * sizeof(real)); }
+void model_take(struct model *m) { memcpy(m->state->value, m->state->best, m->state->n_grad * sizeof(real)); }
+
 /* ---- forward ---- */
 
 static struct space *space_of(struct model *m, int train) { return train ? &m->state->train : &m->state->infer; }
@@ -496,9 +508,13 @@ static void embed(struct model *m, struct space *s, real *x, const struct model_
     int d = m->setup.options.d_model, N = b->B * b->T;
     real *pos = e->embed && b->pos_stride == 0 ? s->embed_pos : NULL;
     struct lab_call c = attn_call(&s->attn, b, LAB_H_EMBED, 0, b->B, -1, train, m->state->step);
-    if (pos) embed_shared(m, s, pos, b, train, m->state->step);
+    if (pos) c.B = 1, embed_shared(m, s, pos, b, train, m->state->step);
     k->embed_fwd(x, m->state->embedding.w, b->token, embed_scale(m), pos, b->T, N, d);
     if (e->embed && b->pos_stride) TIMED(TIMES_HOOKS, e->embed(m->setup.encoder_self, &c, x));
+    if (e->embed && s->attn.decodes) {
+        memset(s->every_pos, 0, (size_t)c.B * b->T * d * sizeof *s->every_pos);
+        TIMED(TIMES_HOOKS, e->embed(m->setup.encoder_self, &c, s->every_pos));
+    }
     if (train && m->setup.options.dropout > 0) drop(m, x, ATTN_PLACE_EMBED, (size_t)N * d);
 }
 
@@ -547,6 +563,10 @@ static void attention_fwd(struct model *m, struct space *s, const struct model_b
         m->kern->add_bias(s->qkv[l], w->in_b.w, N, 3 * d);
     }
     TIMED(TIMES_ATTENTION, attn_fwd(&s->attn, s->att[l], s->kept[l], s->qkv[l], b, l, train, m->state->step));
+    if (m->attention && !train) {            /* branch is free until the line below, the values are used up */
+        size_t square = (size_t)b->B * m->setup.options.heads * b->T * b->T;
+        attn_weights(&s->attn, m->attention + l * square, s->branch, s->qkv[l], b, l);
+    }
     linear_fwd(m->kern, s->branch, s->att[l], &w->out, N);
 }
 
@@ -607,6 +627,54 @@ static void forward(struct model *m, const struct model_batch *b, int train, uin
     m->logits = s->logits;
     linear_fwd(m->kern, m->logits, m->hidden, &st->head, N);
     if (st->head_b.w) m->kern->add_bias(m->logits, st->head_b.w, N, m->setup.vocab_out);
+}
+
+/* Token and position of place t of each of these sequences. */
+static void embed_rows(struct model *m, struct space *s, real *x, const struct model_batch *b, const int32_t *sequence, int n, int t)
+{
+    int d = m->setup.options.d_model;
+    for (int i = 0; i < n; i++, x += d) {
+        size_t at = (size_t)sequence[i] * b->T + t;
+        const real *pos = s->every_pos ? s->every_pos + (b->pos_stride ? at : (size_t)t) * d : NULL;
+        m->kern->embed_fwd(x, m->state->embedding.w, b->token + at, embed_scale(m), pos, 1, 1, d);
+    }
+}
+
+/* attention_fwd for place t alone; the new keys and values take their place in the layer's qkv. */
+static void attend_rows(struct model *m, struct space *s, const struct model_batch *b, const real *x, int l, const int32_t *sequence, int n, int t)
+{
+    const struct layer *w = &m->state->layer[l];
+    size_t d = (size_t)m->setup.options.d_model;
+    real *rows = s->some_qkv, *old = s->some_qkv + (size_t)n * 3 * d;
+    linear_fwd(m->kern, rows, x, &w->in, n);
+    m->kern->add_bias(rows, w->in_b.w, n, (int)(3 * d));
+    for (int i = 0; i < n; i++) {
+        real *place = s->qkv[l] + ((size_t)sequence[i] * b->T + t) * 3 * d;
+        memcpy(old, place, 3 * d * sizeof *old);
+        memcpy(place, rows + (size_t)i * 3 * d, 3 * d * sizeof *place);
+        TIMED(TIMES_ATTENTION, attn_decode(&s->attn, s->att[l] + (size_t)i * d, old, s->qkv[l], b, l, sequence[i], t));
+    }
+    linear_fwd(m->kern, s->branch, s->att[l], &w->out, n);
+}
+
+void model_decode(struct model *m, const struct model_batch *b, const int32_t *sequence, int n, int t)
+{
+    struct model_state *st = m->state;
+    struct space *s = &st->infer;
+    const struct model_options *o = &m->setup.options;
+    int pre = o->norm == MODEL_PRE_NORM, last = 2 * o->layers, V = m->setup.vocab_out;
+    embed_rows(m, s, pre ? s->residual : s->out[0], b, sequence, n, t);
+    if (pre) join_fwd(m, s, 0, s->residual, NULL, NULL, n, 0);
+    for (int j = 1; j <= last; j++) {
+        int l = (j - 1) / 2;
+        if (j % 2) attend_rows(m, s, b, s->out[j - 1], l, sequence, n, t);
+        else feed_forward_fwd(m, s, s->out[j - 1], n, l);
+        join_fwd(m, s, j, pre ? s->residual : s->out[j - 1], s->branch, j % 2 ? st->layer[l].out_b.w : st->layer[l].down_b.w, n, 0);
+    }
+    linear_fwd(m->kern, s->some_logits, s->out[last], &st->head, n);
+    if (st->head_b.w) m->kern->add_bias(s->some_logits, st->head_b.w, n, V);
+    for (int i = 0; i < n; i++)
+        memcpy(m->logits + ((size_t)sequence[i] * b->T + t) * V, s->some_logits + (size_t)i * V, (size_t)V * sizeof(real));
 }
 
 /* What all chunks of a batch share. */

@@ -37,6 +37,8 @@ struct model_setup {                 /* what a model is made for */
     struct lab_dims dims;            /* as init saw them */
     int32_t train_batch, train_len;  /* largest training batch; 0 = inference only: no gradients, no moments */
     int32_t infer_tokens, infer_len; /* an inference batch has B*T <= infer_tokens and T <= infer_len */
+    int32_t keeps_best;              /* room for a second set of weights: model_keep */
+    int32_t decodes;                 /* a causal model's forward without training keeps what model_decode goes on from */
     uint64_t seed;                   /* of the initial weights and dropout */
 };
 
@@ -46,6 +48,7 @@ struct model_param {
     size_t size;                     /* elements */
     lab_real *value, *grad;          /* grad NULL if frozen or inference only */
     lab_real *m, *v;                 /* Adam's moments, likewise */
+    lab_real *best;                  /* the value that model_keep put aside; NULL if frozen, or without keeps_best */
     int32_t decay;                   /* weight decay applies */
     int32_t encoder_index;           /* the encoder's parameter i, -1: the host's own */
 };
@@ -71,6 +74,7 @@ struct model {
     size_t  frozen;
     lab_real *logits;                /* [B,T,V] of the last forward */
     lab_real *hidden;                /* [B,T,d] what the head reads, of the last forward */
+    lab_real *attention;             /* NULL, or where inference leaves the attention weights of all layers: [L,B,H,T,T] of the caller */
     const struct kern *kern;         /* for this CPU */
     struct model_state *state;
     struct arena arena;
@@ -83,10 +87,18 @@ void model_release(struct model *);
 /* Scalars that training changes, from the setup alone (nothing is allocated to speak of). */
 int  model_count(const struct model_setup *, size_t *trained, struct lab_err *err);
 
+/* Puts all weights aside, and takes them back; with keeps_best. */
+void model_keep(struct model *);
+void model_take(struct model *);
+
 /* Fills logits.  train: dropout on and activations kept for model_backward (at most model_chunk sequences); step keys the dropout. */
 void model_forward(struct model *, const struct model_batch *, int train, uint32_t step);
 /* Mean cross-entropy over scored positions of the last forward, nat/token (weighted by batch->weight). */
 double model_loss(struct model *, const struct model_batch *);
+/* After a forward without training of a model that `decodes`: place t of these sequences once more, because the token there is
+ * another.  Places are taken in ascending order; what stands before t is as model_forward or model_decode last saw it.  Keys
+ * and values before t are not computed again.  Fills the logits of place t. */
+void model_decode(struct model *, const struct model_batch *, const int32_t *sequence, int n, int t);
 /* After a training forward: fills every grad (overwriting) and returns the loss as model_loss would.  Uses up the logits. */
 double model_backward(struct model *, const struct model_batch *);
 

@@ -12,11 +12,27 @@
 /* What stays is the worker's buffer and the room for records. */
 void desk_clear(struct desk *d, enum work_kind kind, size_t run, const struct run_config *config)
 {
-    d->kind = kind, d->run = run, d->config = config, d->attempt_id = 0, d->n = 0;
-    d->started = d->done = d->stopped = d->failed = d->saved = d->timed_out = 0;
-    d->reason[0] = d->result[0] = d->note[0] = d->attempt[0] = '\0';
+    d->kind = kind, d->run = run, d->config = config, d->attempt_id = 0, d->n = 0, d->told = 0;
+    d->started = d->done = d->stopped = d->failed = d->saved = d->timed_out = d->ended = d->no_weights = 0;
+    d->reason[0] = d->result[0] = d->note[0] = d->attempt[0] = d->kept[0] = '\0';
     d->resume = -1, d->from_step = 0;
-    d->active_ns = d->step = d->beat_step = 0, d->begun_ns = clock_ns();
+    d->active_ns = d->step = 0, d->beat_step = -1, d->begun_ns = clock_ns();
+    d->all = d->tested = 0;
+    d->live.n_loss = 0;
+}
+
+void desk_expect(struct desk *d, const struct option_list *lengths)
+{
+    d->cost = cost_of(d->config);
+    d->all = d->cost.start;
+    if (d->kind == WORK_TRAIN) d->all += cost_steps(&d->cost, d->config, (double)d->from_step, d->config->train.steps);
+    for (int i = 0; i < lengths->n; i++) d->all += cost_test(d->config, lengths->v[i]);
+}
+
+double desk_spent(const struct desk *d)
+{
+    if (!d->started) return 0;
+    return d->cost.start + (d->kind == WORK_TRAIN ? cost_steps(&d->cost, d->config, (double)d->from_step, (double)d->step) : 0) + d->tested;
 }
 
 void desk_note(struct desk *d, const char *fmt, ...)
@@ -39,11 +55,12 @@ static int is_plausible(const struct desk *d, const struct record *r)
     if ((d->kind == WORK_CEILING) != (r->type == RECORD_CEILING)) return 0;
     switch (r->type) {
     case RECORD_METRIC: case RECORD_ARTIFACT: case RECORD_CHECKPOINT: return 1;
+    case RECORD_SELECTED: return r->step > 0;
     case RECORD_EVAL_SLICE: if (r->position < 0) return 0;   /* fall through */
-    case RECORD_EVAL: return counts && r->n > 0 && r->n_exact >= 0 && r->n_exact <= r->n;
+    case RECORD_EVAL: return counts && r->position >= 0 && r->n > 0 && r->n_exact >= 0 && r->n_exact <= r->n;
     case RECORD_EVAL_POSITION: return counts && r->position >= 0;
     case RECORD_UNTRAINED: return r->position >= 0 && r->n > 0 && r->n <= r->length - r->position;
-    case RECORD_CEILING: return r->length > 0 && r->n > 0 && isfinite(r->value) && isfinite(r->error);
+    case RECORD_CEILING: return (!strcmp(r->name, "order_blind") || !strcmp(r->name, "majority")) && r->length > 0 && r->n > 0 && isfinite(r->value) && isfinite(r->error);
     default: return 0;
     }
 }
@@ -63,12 +80,13 @@ static void take_reason(struct desk *d, const char *text)
     d->failed = 1;
 }
 
-static void take_stopped(struct desk *d, const char *no_checkpoint)
+/* What a worker could not save, and why. */
+static int take_unsaved(struct desk *d, const char *what, const char *why)
 {
     char text[sizeof ((struct record *)0)->text];
-    take_text(text, no_checkpoint);
-    if (*text) desk_note(d, "no checkpoint: %s", text);
-    d->stopped = 1;
+    take_text(text, why);
+    if (*text) desk_note(d, "no %s: %s", what, text);
+    return *text != '\0';
 }
 
 static int take(void *ctx, const struct record *r, struct lab_err *err)
@@ -80,18 +98,21 @@ static int take(void *ctx, const struct record *r, struct lab_err *err)
         return d->started = 1, 0;
     }
     if (r->type == RECORD_FAILED) return take_reason(d, r->text), 0;
-    if (r->type == RECORD_STOPPED) return take_stopped(d, r->text), 0;
+    if (r->type == RECORD_STOPPED) return take_unsaved(d, "checkpoint", r->text), d->stopped = 1, 0;
     if (!d->started || d->done) return lab_fail(err, "the worker sent a result %s", d->done ? "after its end" : "before it named its run");
     if (r->step > d->step) d->step = r->step;
     if (r->type == RECORD_PROGRESS) return 0;
     if (r->type == RECORD_DONE) {
         memcpy(d->result, r->sha256, sizeof d->result);
         d->active_ns = r->active_ns;
+        d->no_weights = take_unsaved(d, "weights", r->text);
         return d->done = 1, 0;
     }
     if (r->type == RECORD_CHECKPOINT) d->saved = 1;
+    if (r->type == RECORD_METRIC && !strcmp(r->name, "loss")) live_loss(&d->live, r->value);
     if (!is_plausible(d, r)) return lab_fail(err, "the worker sent a result that cannot be (record type %d)", (int)r->type);
     if (mem_grow(&d->record, &d->cap, d->n + 1, sizeof *d->record, err) != 0) return -1;
+    if (r->type == RECORD_EVAL && !strcmp(r->split, "test")) d->tested += cost_test(d->config, (int)r->length);
     d->record[d->n++] = *r;
     return 0;
 }

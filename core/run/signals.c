@@ -13,12 +13,13 @@ static int is_ignored(int signal)
 
 int signals_open(struct signals *s, struct lab_err *err)
 {
-    static const int ignorable[] = { SIGINT, SIGHUP, SIGUSR1, SIGTSTP };
+    static const int ignorable[] = { SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGTSTP };
     struct sigaction ignore = { .sa_handler = SIG_IGN }, usual = { .sa_handler = SIG_DFL };
     sigset_t set;
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGWINCH);
     for (size_t i = 0; i < sizeof ignorable / sizeof *ignorable; i++) if (!is_ignored(ignorable[i])) sigaddset(&set, ignorable[i]);
     s->fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (s->fd < 0) return lab_fail(err, "signals cannot be received: %s", strerror(errno));

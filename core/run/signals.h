@@ -1,6 +1,6 @@
 /* signals -- the user's wish to stop or to pause, and children's ends, as something to poll for.
  *
- * While open, SIGTERM, SIGINT, SIGHUP, SIGUSR1 (a scheduler's early warning), SIGTSTP and SIGCHLD
+ * While open, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2 (a scheduler's early warning), SIGTSTP and SIGCHLD
  * arrive on fd and SIGPIPE is ignored.  No code runs in a handler.  What was ignored before stays
  * ignored, but for SIGTERM: that is how nohup and a shell's background jobs ask to be left alone.
  */

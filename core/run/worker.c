@@ -57,7 +57,7 @@ __attribute__((noreturn))
 static void become(const char *program, int job, int output, int record, int64_t memory_mb)
 {
     static const char failed[] = "lab: the worker cannot be started: exec failed\n";
-    char *const argv[] = { "lab", "work", NULL };
+    char *const argv[] = { "lab", "worker", NULL };
     setpgid(0, 0);
     signals_reset();
     /* Out of the way first: any of them may stand at 0..3 already. */

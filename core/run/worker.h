@@ -24,7 +24,7 @@ struct worker {
     size_t n_in;
 };
 
-/* Starts `program work` with memory_mb of address space (0: no limit).  The job's text is copied.  On failure nothing is left to end. */
+/* Starts `program worker` with memory_mb of address space (0: no limit).  The job's text is copied.  On failure nothing is left to end. */
 int worker_start(struct worker *, const char *program, const struct str *job, const char *log_path, int64_t memory_mb, struct lab_err *err);
 
 /* Takes what has arrived.  -1: what arrived is not a record, or take said no with a reason in err. */

@@ -2,6 +2,7 @@
 #ifndef LAB_STORE_DB_H
 #define LAB_STORE_DB_H
 #include <sqlite3.h>
+#include <sys/types.h>
 #include "store/store.h"
 
 enum { DB_SCHEMA = 1,                /* the version that this lab reads and writes */
@@ -13,12 +14,25 @@ struct store {
     sqlite3_stmt *stmt[DB_STATEMENTS];
     int lock_fd;                     /* PATH-lock, -1: not open */
     int64_t lock_at;                 /* the byte of it that is ours; 0: none */
+    char uuid[STORE_UUID];           /* meta's db_uuid, known even when the file cannot be read any more */
+    dev_t device; ino_t inode;       /* of the file, when it was opened to write */
+    int busy;                        /* was what failed last a lock of another program? */
     int marked_lost, views_made;     /* attempts and views, when it was opened */
     char notice[1024];               /* what opening did that a user should know */
 };
 
 /* -1 with "PATH: what SQLite's last error on this handle means and what to do" in err. */
 int db_fail(struct store *, struct lab_err *err);
+
+/* Which file this is; and -1 once another one, or none, has its name. */
+int db_remember_file(struct store *, struct lab_err *err);
+int db_refuse_moved(const struct store *, struct lab_err *err);
+/* A consistent copy, whoever else reads or writes meanwhile, that is on the disk when this returns. */
+int db_copy(struct store *, const char *path, struct lab_err *err);
+
+/* The hash of an attempt's result as its rows have it; and into its row, after evaluations were added. */
+int db_result(struct store *, int64_t attempt_id, char sum[HASH_HEX], struct lab_err *err);
+int db_seal(struct store *, int64_t attempt_id, struct lab_err *err);
 
 /* Is this the name of one of our views? */
 int db_is_view(const char *name);
@@ -40,6 +54,7 @@ int db_ask_integer(struct store *, const char *sql, int64_t *out, struct lab_err
 int db_make_tables(struct store *, struct lab_err *err);
 int db_make_views(struct store *, struct lab_err *err);
 int db_drop_views(struct store *, struct lab_err *err);
+int db_make_temporary_views(struct store *, struct lab_err *err);    /* over the tables that a query of this connection would find */
 
 /* From schema `from` to `to`, step[n] being the SQL from n to n + 1, after a backup beside the database.  Outside transactions. */
 int db_migrate(struct store *, const char *const *step, int64_t from, int64_t to, struct lab_err *err);

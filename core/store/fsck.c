@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "store/db.h"
 #include "store/files.h"
+#include "store/spill.h"
 
 enum { SHOWN = 10 };                 /* findings of one check; the others are counted */
 static const char recover[] = "restore a backup, or save what can be read: sqlite3 DATABASE .recover | sqlite3 NEW.db";
@@ -204,6 +205,29 @@ static void check_attempts(struct fsck *f)
                 " WHERE w.kind = 'weights' GROUP BY a.run_id, a.env_id HAVING count(DISTINCT w.sha256) > 1", take_unequal);
 }
 
+/* ---- results: do the rows still say what the worker said? ---- */
+
+/* Withdrawn it is trained again, to the bits that it had; its rows stay, as evidence. */
+static void take_result(struct fsck *f, sqlite3_stmt *st)
+{
+    char sum[HASH_HEX];
+    int64_t attempt_id = sqlite3_column_int64(st, 0);
+    const char *key = text_at(st, 2);
+    if (db_result(f->store, attempt_id, sum, f->err) != 0) f->failed = 1;
+    else if (!strcmp(sum, text_at(st, 1))) return;
+    else if (!f->repair)
+        tell(f, FSCK_BAD, "`lab fsck --repair` withdraws it, and the next `lab run` trains it again",
+             "the result of run %.16s was changed after it was entered: its rows do not fit its hash", key);
+    else if (store_supersede(f->store, attempt_id, f->err) != 0) f->failed = 1;
+    else tell(f, FSCK_MENDED, "the next `lab run` trains it again", "the result of run %.16s did not fit its hash: withdrawn", key);
+}
+
+static void check_results(struct fsck *f)
+{
+    for_rows(f, "SELECT a.attempt_id, a.result_sha256, r.run_key FROM attempt a JOIN run r USING(run_id)"
+                " WHERE a.status = 'done' AND length(a.result_sha256) = 64 ORDER BY r.run_key || ''", take_result);     /* sorted first: a row may change its attempt */
+}
+
 /* ---- weights: are the files those that were written? ---- */
 
 static void put_aside(struct fsck *f, const char *path, const char *what)
@@ -263,12 +287,25 @@ static void check_files(struct fsck *f)
     files_release(&files);
 }
 
+/* ---- results that waited while the database could not be written: opened to repair, it has entered what it could ---- */
+
+static void check_waiting(struct fsck *f)
+{
+    struct spill_count count;
+    if (spill_enter(f->store, 0, &count, f->err) != 0) f->failed = 1;
+    else if (count.waiting)
+        tell(f, FSCK_NOTE, "the next `lab run` enters what is of this database, and so does `lab fsck --repair`; delete what cannot be entered",
+             "%d result%s wait%s outside the database: %s", count.waiting, count.waiting == 1 ? "" : "s", count.waiting == 1 ? "s" : "", count.why);
+}
+
 static const struct { const char *name, *sound; void (*run)(struct fsck *); } check[] = {
     { "pages", "every page and index is sound", check_pages },
     { "references", "every row finds what it refers to", check_references },
     { "definitions", "tables, indexes and views are those of this lab", check_definitions },
     { "attempts", "whoever says so is running, what is done was evaluated", check_attempts },
+    { "results", "every result fits its hash", check_results },
     { "weights", "every file is what was written", check_weights },
+    { "waiting", "no result waits outside the database", check_waiting },
     { "files", "every file beside the database is of a run", check_files } };
 
 int fsck_run(struct store *store, int repair, const struct fsck_listener *listener, struct lab_err *err)

@@ -42,8 +42,8 @@ static void backup_name(const struct store *s, int64_t version, struct str *name
     }
 }
 
-/* A consistent copy, whoever else reads or writes meanwhile.  Under a name of its own until it is whole. */
-static int copy_into(struct store *s, const char *temporary, struct lab_err *err)
+/* Under a name of its own until it is whole. */
+int db_copy(struct store *s, const char *temporary, struct lab_err *err)
 {
     sqlite3_stmt *st = NULL;
     unlink(temporary);
@@ -52,7 +52,7 @@ static int copy_into(struct store *s, const char *temporary, struct lab_err *err
     if (!ok) db_fail(s, err);
     sqlite3_finalize(st);
     if (ok && sync_file_and_folder(temporary) != 0) {
-        lab_fail(err, "%s: its backup %s cannot be written: %s", s->path, temporary, strerror(errno));
+        lab_fail(err, "%s: its copy %s cannot be written: %s", s->path, temporary, strerror(errno));
         ok = 0;
     }
     if (!ok) unlink(temporary);
@@ -93,7 +93,7 @@ static int migrate_copied(struct store *s, const char *temporary, int64_t seen, 
         rc = 0;
     }
 out:
-    if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    store_rollback(s);
     str_free(&name);
     return rc;
 }
@@ -106,7 +106,7 @@ static int migrate(struct store *s, const char *const *step, int64_t from, int64
     str_printf(&temporary, "%s.%ld.backup.tmp", s->path, (long)getpid());
     do {
         rc = temporary.failed ? lab_fail(err, "%s: out of memory for the name of its backup", s->path) : db_ask_integer(s, "PRAGMA data_version", &seen, err);
-        if (rc == 0) rc = copy_into(s, temporary.text, err);
+        if (rc == 0) rc = db_copy(s, temporary.text, err);
         if (rc == 0) rc = migrate_copied(s, temporary.text, seen, step, from, to, err);
         if (!temporary.failed) unlink(temporary.text);
     } while (rc == 1);

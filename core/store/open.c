@@ -21,6 +21,7 @@
 #include "build.h"
 #include "sql.h"
 #include "store/db.h"
+#include "store/spill.h"
 
 enum { APPLICATION_ID = 0x4C414231,  /* 'LAB1' */
        WRITER_PATIENCE_MS = 60000, READER_PATIENCE_MS = 10000 };
@@ -29,7 +30,7 @@ static const struct { const char *name, *sql; } view[] = {
     { "runs", SQL_VIEWS_RUNS },           { "results", SQL_VIEWS_RESULTS },         { "curves", SQL_VIEWS_CURVES },
     { "by_length", SQL_VIEWS_BY_LENGTH }, { "by_position", SQL_VIEWS_BY_POSITION }, { "by_seed", SQL_VIEWS_BY_SEED },
     { "paired", SQL_VIEWS_PAIRED },       { "by_slice", SQL_VIEWS_BY_SLICE },       { "free_running", SQL_VIEWS_FREE_RUNNING },
-    { "diverged", SQL_VIEWS_DIVERGED },   { "failures", SQL_VIEWS_FAILURES } };
+    { "diverged", SQL_VIEWS_DIVERGED },   { "failures", SQL_VIEWS_FAILURES },       { "leaks", SQL_VIEWS_LEAKS } };
 enum { N_VIEW = sizeof view / sizeof *view };
 
 int db_is_view(const char *name)
@@ -49,6 +50,7 @@ int db_fail(struct store *s, struct lab_err *err)
         { SQLITE_READONLY, "it cannot be written; make it and its folder writable, or choose another file with --db" },
         { SQLITE_CANTOPEN, "it cannot be opened, or the files that belong beside it cannot (-wal, -shm)" } };
     int code = sqlite3_errcode(s->db) & 0xff;
+    s->busy = code == SQLITE_BUSY;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         if (table[i].code == code) return lab_fail(err, "%s: %s (%s)", s->path, table[i].meaning, sqlite3_errmsg(s->db));
     return lab_fail(err, "%s: %s", s->path, sqlite3_errmsg(s->db));
@@ -179,7 +181,8 @@ static int configure(struct store *s, struct lab_err *err)
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_ENABLE_FKEY, 1, NULL);
-    const char *pragma = writes ? "PRAGMA synchronous=FULL" : "PRAGMA query_only=ON";
+    /* A reader may sort a million rows: 64 MB before any of it goes to a temporary file.  A writer lives long and stays small. */
+    const char *pragma = writes ? "PRAGMA synchronous=FULL" : "PRAGMA cache_size=-65536; PRAGMA temp.cache_size=-65536; PRAGMA query_only=ON";
     return sqlite3_exec(s->db, pragma, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fail(s, err);
 }
 
@@ -265,6 +268,17 @@ int db_make_views(struct store *s, struct lab_err *err)
     return 0;
 }
 
+int db_make_temporary_views(struct store *s, struct lab_err *err)
+{
+    int rc = SQLITE_OK;
+    for (int i = 0; i < N_VIEW && rc == SQLITE_OK; i++) {
+        char *sql = sqlite3_mprintf("CREATE TEMP %s", strstr(view[i].sql, "VIEW"));
+        rc = sql ? sqlite3_exec(s->db, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
+        sqlite3_free(sql);
+    }
+    return rc == SQLITE_OK ? 0 : db_fail(s, err);
+}
+
 int db_make_tables(struct store *s, struct lab_err *err)
 {
     return sqlite3_exec(s->db, SQL_SCHEMA, NULL, NULL, NULL) == SQLITE_OK ? db_make_views(s, err) : db_fail(s, err);
@@ -327,12 +341,36 @@ static int use_wal(struct store *s, struct lab_err *err)
     return 0;
 }
 
+/* meta's db_uuid; a file that lacks it waits for nothing. */
+static int read_uuid(struct store *s, struct lab_err *err)
+{
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(s->db, "SELECT value FROM meta WHERE key = 'db_uuid'", -1, &st, NULL);
+    if (rc == SQLITE_OK && (rc = sqlite3_step(st)) == SQLITE_ROW) snprintf(s->uuid, sizeof s->uuid, "%s", (const char *)sqlite3_column_text(st, 0));
+    if (rc != SQLITE_ROW && rc != SQLITE_DONE) db_fail(s, err);
+    sqlite3_finalize(st);
+    return rc == SQLITE_ROW || rc == SQLITE_DONE ? 0 : -1;
+}
+
+/* What waited while it could not be written.  Before anybody is marked lost: those who left it there are not. */
+static int enter_spilled(struct store *s, struct lab_err *err)
+{
+    struct spill_count count;
+    if (spill_enter(s, 1, &count, err) != 0) return -1;
+    size_t n = strlen(s->notice);
+    if (count.entered) n += (size_t)snprintf(s->notice + n, sizeof s->notice - n, "%s%d result%s that waited while the database could not be written %s entered",
+                                             n ? "; " : "", count.entered, count.entered == 1 ? "" : "s", count.entered == 1 ? "is" : "are");
+    if (count.waiting && n < sizeof s->notice) snprintf(s->notice + n, sizeof s->notice - n, "%s%.400s", n ? "; " : "", count.why);
+    return 0;
+}
+
 static int prepare_writer(struct store *s, enum identity found, int64_t version, struct lab_err *err)
 {
     if (found == EMPTY && create(s, err) != 0) return -1;
     if (found == EARLIER && db_migrate(s, db_steps, version, DB_SCHEMA, err) != 0) return -1;
-    if (use_wal(s, err) != 0 || refresh_views(s, err) != 0) return -1;
+    if (use_wal(s, err) != 0 || db_remember_file(s, err) != 0 || refresh_views(s, err) != 0) return -1;
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+    if (read_uuid(s, err) != 0 || enter_spilled(s, err) != 0) return -1;
     int before = sqlite3_total_changes(s->db), rc = db_mark_lost(s, 0, err);
     s->marked_lost = sqlite3_total_changes(s->db) - before;
     return rc;
@@ -359,7 +397,7 @@ int store_open(struct store **out, const char *path, enum store_mode mode, struc
     enum identity found = identify(s, &version, err);
     if (found == FOREIGN) goto fail;
     if (mode == STORE_READ && found != OURS && refuse_reading(s, found, version, err) != 0) goto fail;
-    if (mode == STORE_WRITE && prepare_writer(s, found, version, err) != 0) goto fail;
+    if (mode == STORE_READ ? read_uuid(s, err) != 0 : prepare_writer(s, found, version, err) != 0) goto fail;
     *out = s;
     return 0;
 fail:
@@ -387,13 +425,23 @@ const char *store_notice(const struct store *s) { return s->notice; }
 
 int store_begin(struct store *s, struct lab_err *err)
 {
+    s->busy = 0;
+    if (s->inode && db_refuse_moved(s, err) != 0) return -1;
     return sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fail(s, err);
+}
+
+void store_rollback(struct store *s)
+{
+    if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
 }
 
 int store_commit(struct store *s, struct lab_err *err)
 {
     if (sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL) == SQLITE_OK) return 0;
     db_fail(s, err);
-    if (!sqlite3_get_autocommit(s->db)) sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+    store_rollback(s);
     return -1;
 }
+
+void store_patience(struct store *s, int ms) { sqlite3_busy_timeout(s->db, ms > 0 ? ms : WRITER_PATIENCE_MS); }
+int store_was_busy(const struct store *s) { return s->busy; }

@@ -30,6 +30,8 @@ CREATE TABLE run(                        -- what is trained: identity only, neve
   parameters INTEGER NOT NULL CHECK(parameters >= 0),               -- trained scalars
   chance     REAL CHECK(chance BETWEEN 0 AND 1),                    -- token accuracy of guessing; NULL: not known
   train_length INTEGER,                  -- the longest in training; NULL: not known
+  causal     INTEGER CHECK(causal IN (0, 1)),                       -- NULL: not known
+  selection  TEXT NOT NULL DEFAULT 'last' CHECK(selection IN ('last', 'best_valid', 'best_longer')),   -- what chose the weights that are tested
   config     TEXT NOT NULL) STRICT;      -- canonical JSON
 CREATE UNIQUE INDEX run_order ON run(task, encoder, arm, seed, run_key);   -- the order in which views list runs
 CREATE INDEX run_variant ON run(variant, task, seed);                      -- finds the partners of a run
@@ -56,12 +58,15 @@ CREATE TABLE attempt(                    -- one try at a run
   reason        TEXT,                    -- why it is not done, or what else is to be known
   started_us    INTEGER NOT NULL,
   beat_us       INTEGER NOT NULL,        -- when it was last heard of
+  left_s        REAL,                    -- while it runs: seconds from beat_us on that its supervisor expects to need for its whole sweep
   ended_us      INTEGER,
   active_ns     INTEGER,
   parent_uuid   TEXT,                    -- attempt whose checkpoint it went on from
   from_step     INTEGER NOT NULL DEFAULT 0,                           -- step of that checkpoint; it tells only what comes after
   saved_step    INTEGER,                 -- of its last checkpoint of which everything told before is here
+  told          INTEGER NOT NULL DEFAULT 0,                            -- records that were entered while it ran: what was kept elsewhere joins on to them
   last_step     INTEGER,                 -- reached; of a done attempt the last of training, where its final evaluations stand
+  selected_step INTEGER,                 -- whose weights were kept and tested; NULL: the last
   result_sha256 TEXT,                    -- of all that was measured: equal for equal runs
   host TEXT NOT NULL, boot_id TEXT NOT NULL, pid INTEGER NOT NULL,
   pid_start     INTEGER NOT NULL,        -- clock ticks after boot: a process id alone is used again
@@ -101,7 +106,8 @@ CREATE INDEX metric_special ON metric(attempt_id, name, step) WHERE special IS N
 
 CREATE TABLE eval(                       -- exact counts; the views compute the rates
   attempt_id   INTEGER NOT NULL REFERENCES attempt ON DELETE CASCADE,
-  split        TEXT NOT NULL CHECK(split IN ('valid', 'test', 'free')),     -- valid: during training; test: at the end; free: the model continues alone
+  split        TEXT NOT NULL CHECK(split IN ('valid', 'longer', 'test', 'free')),   -- valid, longer: during training, at lengths up to
+                                         -- the longest trained and past it; test: at the end; free: there, the model continuing alone
   length       INTEGER NOT NULL CHECK(length > 0),
   step         INTEGER NOT NULL,
   n            INTEGER NOT NULL CHECK(n > 0),                         -- sequences
@@ -110,6 +116,7 @@ CREATE TABLE eval(                       -- exact counts; the views compute the 
   n_tok_ok     INTEGER NOT NULL CHECK(n_tok_ok BETWEEN 0 AND n_tok),
   loss         REAL,
   loss_special TEXT CHECK(loss_special IN ('nan', 'inf', '-inf')),
+  seed         INTEGER NOT NULL,         -- eval.seed, of the evaluation data
   data_sha256  TEXT NOT NULL,            -- of the evaluation data: the same, or no comparison
   PRIMARY KEY(attempt_id, split, length, step),
   CHECK((loss IS NULL) = (loss_special IS NOT NULL)),
@@ -138,6 +145,11 @@ CREATE TABLE eval_slice(                 -- the same by slice: what the task gro
   n_tok_ok   INTEGER NOT NULL CHECK(n_tok_ok BETWEEN 0 AND n_tok),
   PRIMARY KEY(attempt_id, split, length, step, slice)) STRICT, WITHOUT ROWID;
 
+CREATE TRIGGER eval_replaced AFTER DELETE ON eval BEGIN              -- what was measured on other data goes with it
+  DELETE FROM eval_position WHERE attempt_id = old.attempt_id AND split = old.split AND length = old.length AND step = old.step;
+  DELETE FROM eval_slice WHERE attempt_id = old.attempt_id AND split = old.split AND length = old.length AND step = old.step;
+END;
+
 CREATE TABLE untrained(                  -- rows of an encoder's parameter that no gradient ever reached
   attempt_id INTEGER NOT NULL REFERENCES attempt ON DELETE CASCADE,
   parameter  TEXT NOT NULL,
@@ -146,14 +158,15 @@ CREATE TABLE untrained(                  -- rows of an encoder's parameter that 
   of_rows    INTEGER NOT NULL CHECK(of_rows >= first_row + rows),     -- of the whole parameter
   PRIMARY KEY(attempt_id, parameter, first_row)) STRICT, WITHOUT ROWID;
 
-CREATE TABLE ceiling(                    -- best token accuracy without positions
+CREATE TABLE ceiling(                    -- the token accuracy that is possible without looking
   task_key TEXT NOT NULL,
   task     TEXT NOT NULL,
   length   INTEGER NOT NULL CHECK(length > 0),
+  kind     TEXT NOT NULL CHECK(kind IN ('order_blind', 'majority')),  -- best without positions; best without reading the input
   value    REAL NOT NULL,
   error    REAL NOT NULL,                -- standard error of value
-  samples  INTEGER NOT NULL CHECK(samples > 0),                       -- multisets drawn
-  PRIMARY KEY(task_key, length)) STRICT, WITHOUT ROWID;
+  samples  INTEGER NOT NULL CHECK(samples > 0),                       -- multisets or examples drawn
+  PRIMARY KEY(task_key, length, kind)) STRICT, WITHOUT ROWID;
 
 CREATE TABLE artifact(                   -- files that an attempt wrote
   attempt_id INTEGER NOT NULL REFERENCES attempt ON DELETE CASCADE,

@@ -16,16 +16,17 @@
 /* ---- the statements ---- */
 
 enum statement { PUT_SWEEP, PUT_RUN, ARM, PUT_CELL, PUT_ENV, RUN_STATUS, HAS_EVAL, STEP_MS, BEGIN_ATTEMPT, FIND_RUNNING, ATTEMPT_UUID,
-                 IS_SAVED, CONTINUE_ATTEMPT, BEAT, SAVED, END_ATTEMPT, END_LATE, SUPERSEDE, DONE_ATTEMPT, PUT_METRIC, PUT_EVAL, PUT_EVAL_POSITION,
-                 PUT_EVAL_SLICE, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING, N_STATEMENT };
+                 IS_SAVED, CONTINUE_ATTEMPT, BEAT, SAVED, END_ATTEMPT, END_LATE, SUPERSEDE, DIFFERS, DONE_ATTEMPT, PUT_METRIC, DROP_EVAL, PUT_EVAL,
+                 PUT_EVAL_POSITION, PUT_EVAL_SLICE, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING, SELECTED, N_STATEMENT };
 _Static_assert((int)N_STATEMENT <= DB_STATEMENTS, "struct store has room for every statement");
 
 /* "DO UPDATE SET x = x" changes nothing, but lets RETURNING name the row that is there already. */
 static const char *const sql[N_STATEMENT] = {
     [PUT_SWEEP] = "INSERT INTO sweep(ini_sha256, name, question, ini_path, ini_text, created_us) VALUES(?, ?, ?, ?, ?, ?)"
                   " ON CONFLICT(ini_sha256) DO UPDATE SET ini_sha256 = ini_sha256 RETURNING sweep_id",
-    [PUT_RUN] = "INSERT INTO run(config, run_key, encoder, task, seed, variant, arm, task_key, parameters, chance, train_length)"
-                " VALUES(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, json_extract(?1, '$.train.length[1]'))"   /* [shortest, longest] */
+    [PUT_RUN] = "INSERT INTO run(config, run_key, encoder, task, seed, variant, arm, task_key, parameters, chance, train_length, causal, selection)"
+                " VALUES(?1, ?, ?, ?, ?, ?, ?, ?, ?, ?, json_extract(?1, '$.train.length[1]'),"     /* [shortest, longest] */
+                " json_extract(?1, '$.model.causal'), coalesce(json_extract(?1, '$.select.by'), 'last'))"
                 " ON CONFLICT(run_key) DO UPDATE SET run_key = run_key RETURNING run_id",
     [ARM] = "SELECT json_remove(?, '$.seed')",
     /* A later lab may make other runs of the same file: the plan is then replaced, place by place. */
@@ -35,7 +36,8 @@ static const char *const sql[N_STATEMENT] = {
     [RUN_STATUS] = "SELECT a.status, a.reason, a.active_ns, a.attempt_id, a.pid, a.pid_start, a.lock_at, a.boot_id, a.host"
                    " FROM run r JOIN attempt a USING(run_id) WHERE r.run_key = ?"
                    " ORDER BY a.status = 'done' DESC, a.started_us DESC, a.attempt_id DESC LIMIT 1",
-    [HAS_EVAL] = "SELECT 1 FROM results WHERE run_key = ? AND length = ? AND n >= ?",
+    [HAS_EVAL] = "SELECT 1 FROM run r JOIN attempt a ON a.run_id = r.run_id AND a.status = 'done' JOIN eval e USING(attempt_id)"
+                 " WHERE r.run_key = ? AND e.split = ? AND e.length = ? AND e.n >= ? AND e.seed = ?",
     [STEP_MS] = "SELECT sum(active_ns) / 1e6 / nullif(sum(steps), 0) FROM (SELECT a.active_ns, a.last_step - a.from_step AS steps FROM run r JOIN attempt a"
                 " ON a.run_id = r.run_id AND a.status = 'done' WHERE r.variant = ? ORDER BY r.run_id DESC LIMIT 50)",
     [BEGIN_ATTEMPT] = "INSERT INTO attempt(attempt_uuid, run_id, env_id, status, started_us, beat_us, host, boot_id, pid, pid_start, lock_at,"
@@ -43,9 +45,12 @@ static const char *const sql[N_STATEMENT] = {
                       " VALUES(?1, ?2, ?3, 'running', ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, CAST(?12 AS INTEGER), CAST(?13 AS INTEGER)) RETURNING attempt_id",
     [FIND_RUNNING] = "SELECT attempt_id, pid, pid_start, lock_at, boot_id, host FROM attempt WHERE status = 'running' AND ?1 IN (0, run_id)",
     [ATTEMPT_UUID] = "SELECT attempt_uuid FROM attempt WHERE attempt_id = ?",
-    [IS_SAVED] = "SELECT 1 FROM attempt WHERE attempt_uuid = ? AND run_id = ? AND env_id = ? AND saved_step >= ?",
+    /* The kernel may differ: no number depends on it. */
+    [IS_SAVED] = "SELECT 1 FROM attempt a JOIN env e USING(env_id) JOIN env now ON now.env_id = ?3 WHERE a.attempt_uuid = ?1 AND a.run_id = ?2"
+                 " AND a.saved_step >= ?4 AND json_remove(e.json, '$.kernel') = json_remove(now.json, '$.kernel')",
     [CONTINUE_ATTEMPT] = "UPDATE attempt SET parent_uuid = ?, from_step = ? WHERE attempt_id = ?",
-    [BEAT] = "UPDATE attempt SET beat_us = max(beat_us, ?), last_step = ? WHERE attempt_id = ? AND status = 'running'",
+    [BEAT] = "UPDATE attempt SET beat_us = max(beat_us, ?), last_step = ?, told = ?, left_s = ? WHERE attempt_id = ? AND status = 'running'",
+    [SELECTED] = "UPDATE attempt SET selected_step = ?2 WHERE attempt_id = ?1",
     [SAVED] = "UPDATE attempt SET saved_step = ?2 WHERE attempt_id = ?1",
     [END_ATTEMPT] = "UPDATE attempt SET status = ?, reason = ?, ended_us = max(started_us, ?), active_ns = ?, last_step = max(coalesce(last_step, 0), ?), result_sha256 = ?,"
                     " exit_code = ?, term_signal = ? WHERE attempt_id = ? AND status = 'running' RETURNING attempt_id",
@@ -53,21 +58,21 @@ static const char *const sql[N_STATEMENT] = {
                  " ended_us = max(started_us, ?3), active_ns = ?4, last_step = ?5, result_sha256 = ?6, exit_code = ?7, term_signal = ?8"
                  " WHERE attempt_id = ?9 AND status = 'lost' RETURNING attempt_id",
     [SUPERSEDE] = "UPDATE attempt SET status = 'superseded', reason = 'trained anew' WHERE attempt_id = ? AND status = 'done' RETURNING attempt_id",
+    /* A kernel decides no bits; everything else may. */
+    [DIFFERS] = "SELECT group_concat(n.key, ', ') FROM attempt a JOIN env e USING(env_id), json_each(?2) n"
+                " WHERE a.attempt_id = ?1 AND n.key <> 'kernel' AND n.value IS NOT json_extract(e.json, '$.' || n.key)",
     [DONE_ATTEMPT] = "SELECT attempt_id FROM attempt WHERE status = 'done' AND run_id = ?",
     [PUT_METRIC] = "INSERT OR REPLACE INTO metric(attempt_id, name, step, value, special) VALUES(?, ?, ?, ?, ?)",
-    [PUT_EVAL] = "INSERT INTO eval(attempt_id, split, length, step, n, n_exact, n_tok, n_tok_ok, loss, loss_special, data_sha256)"
-                 " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET n = excluded.n, n_exact = excluded.n_exact,"
-                 " n_tok = excluded.n_tok, n_tok_ok = excluded.n_tok_ok, loss = excluded.loss, loss_special = excluded.loss_special,"
-                 " data_sha256 = excluded.data_sha256 WHERE excluded.n > eval.n",
-    [PUT_EVAL_POSITION] = "INSERT INTO eval_position(attempt_id, split, length, step, position, n, n_ok) VALUES(?, ?, ?, ?, ?, ?, ?)"
-                          " ON CONFLICT DO UPDATE SET n = excluded.n, n_ok = excluded.n_ok WHERE excluded.n > eval_position.n",
+    [DROP_EVAL] = "DELETE FROM eval WHERE attempt_id = ? AND split = ? AND length = ? AND step = ? AND (n < ? OR seed <> ?)",
+    [PUT_EVAL] = "INSERT INTO eval(attempt_id, split, length, step, n, n_exact, n_tok, n_tok_ok, loss, loss_special, seed, data_sha256)"
+                 " VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+    [PUT_EVAL_POSITION] = "INSERT INTO eval_position(attempt_id, split, length, step, position, n, n_ok) VALUES(?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
     [PUT_EVAL_SLICE] = "INSERT INTO eval_slice(attempt_id, split, length, step, slice, n, n_exact, n_tok, n_tok_ok) VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"
-                       " ON CONFLICT DO UPDATE SET n = excluded.n, n_exact = excluded.n_exact, n_tok = excluded.n_tok,"
-                       " n_tok_ok = excluded.n_tok_ok WHERE excluded.n > eval_slice.n",
+                       " ON CONFLICT DO NOTHING",
     [PUT_UNTRAINED] = "INSERT OR REPLACE INTO untrained(attempt_id, parameter, first_row, rows, of_rows) VALUES(?, ?, ?, ?, ?)",
     [PUT_ARTIFACT] = "INSERT OR REPLACE INTO artifact(attempt_id, path, kind, bytes, sha256) VALUES(?, ?, ?, ?, ?)",
-    [PUT_CEILING] = "INSERT OR REPLACE INTO ceiling(task_key, task, length, value, error, samples) VALUES(?, ?, ?, ?, ?, ?)",
-    [FIND_CEILING] = "SELECT value, error FROM ceiling WHERE task_key = ? AND length = ?",
+    [PUT_CEILING] = "INSERT OR REPLACE INTO ceiling(task_key, task, length, kind, value, error, samples) VALUES(?, ?, ?, ?, ?, ?, ?)",
+    [FIND_CEILING] = "SELECT value, error FROM ceiling WHERE task_key = ? AND length = ? AND kind = ?",
 };
 
 /* One use of a statement: begin, values in order, then step for each row, then end.  What fails first is remembered. */
@@ -263,12 +268,14 @@ int store_run_status(struct store *s, const char *run_key, struct store_status *
     return call_end(&c, err);
 }
 
-int store_has_eval(struct store *s, const char *run_key, int length, int64_t n, int *yes, struct lab_err *err)
+int store_has_eval(struct store *s, const char *run_key, const struct store_eval *want, int *yes, struct lab_err *err)
 {
     struct call c = call_begin(s, HAS_EVAL);
     call_text(&c, run_key);
-    call_integer(&c, length);
-    call_integer(&c, n);
+    call_text(&c, want->split);
+    call_integer(&c, want->length);
+    call_integer(&c, want->n);
+    call_integer(&c, want->seed);
     *yes = call_row(&c);
     return call_end(&c, err);
 }
@@ -363,11 +370,14 @@ int store_attempt_continue(struct store *s, int64_t attempt_id, const char *pare
     return call_finish(&c, NULL, err);
 }
 
-int store_attempt_beat(struct store *s, int64_t attempt_id, int64_t last_step, struct lab_err *err)
+int store_attempt_beat(struct store *s, int64_t attempt_id, int64_t last_step, int64_t told, double left_s, struct lab_err *err)
 {
     struct call c = call_begin(s, BEAT);
     call_integer(&c, clock_utc_us());
     call_integer(&c, last_step);
+    call_integer(&c, told);
+    if (left_s >= 0) call_real(&c, left_s);
+    else call_null(&c);
     call_integer(&c, attempt_id);
     return call_finish(&c, NULL, err);
 }
@@ -407,6 +417,16 @@ int store_supersede(struct store *s, int64_t attempt_id, struct lab_err *err)
     return superseded ? 0 : lab_fail(err, "%s: attempt %" PRId64 " is not done, so nothing can supersede it", s->path, attempt_id);
 }
 
+int store_differs(struct store *s, int64_t attempt_id, const char *json, char fields[STORE_FIELDS], struct lab_err *err)
+{
+    struct call c = call_begin(s, DIFFERS);
+    call_integer(&c, attempt_id);
+    call_text(&c, json);
+    *fields = '\0';
+    while (call_row(&c)) snprintf(fields, STORE_FIELDS, "%s", call_get_text(&c, 0));
+    return call_finish(&c, NULL, err);
+}
+
 /* ---- records ---- */
 
 static void put_metric(struct call *c, const struct record *r)
@@ -426,7 +446,21 @@ static void put_eval(struct call *c, const struct record *r)
     call_integer(c, r->n_tok);
     call_integer(c, r->n_tok_ok);
     call_number(c, r->value);
+    call_integer(c, r->position);
     call_text(c, r->sha256);
+}
+
+/* An evaluation on other data, or of fewer sequences, gives way with all that belongs to it. */
+static int drop_eval(struct store *s, int64_t attempt_id, const struct record *r, struct lab_err *err)
+{
+    struct call c = call_begin(s, DROP_EVAL);
+    call_integer(&c, attempt_id);
+    call_text(&c, r->split);
+    call_integer(&c, r->length);
+    call_integer(&c, r->step);
+    call_integer(&c, r->n);
+    call_integer(&c, r->position);
+    return call_finish(&c, NULL, err);
 }
 
 static void put_eval_position(struct call *c, const struct record *r)
@@ -459,7 +493,7 @@ static void put_untrained(struct call *c, const struct record *r)
     call_integer(c, r->length);
 }
 
-static void put_checkpoint(struct call *c, const struct record *r) { call_integer(c, r->step); }
+static void put_step(struct call *c, const struct record *r) { call_integer(c, r->step); }
 
 static void put_artifact(struct call *c, const struct record *r)
 {
@@ -477,10 +511,12 @@ int store_put_record(struct store *s, int64_t attempt_id, const struct record *r
         [RECORD_EVAL_POSITION] = { PUT_EVAL_POSITION, put_eval_position },
         [RECORD_EVAL_SLICE] = { PUT_EVAL_SLICE, put_eval_slice },
         [RECORD_UNTRAINED] = { PUT_UNTRAINED, put_untrained },
-        [RECORD_CHECKPOINT] = { SAVED, put_checkpoint },
+        [RECORD_CHECKPOINT] = { SAVED, put_step },
+        [RECORD_SELECTED] = { SELECTED, put_step },
         [RECORD_ARTIFACT] = { PUT_ARTIFACT, put_artifact } };
     if ((size_t)r->type >= sizeof table / sizeof *table || !table[r->type].bind)
         return lab_fail(err, "%s: a record of type %d is not a row of an attempt", s->path, (int)r->type);
+    if (r->type == RECORD_EVAL && drop_eval(s, attempt_id, r, err) != 0) return -1;
     struct call c = call_begin(s, table[r->type].statement);
     call_integer(&c, attempt_id);
     table[r->type].bind(&c, r);
@@ -489,11 +525,12 @@ int store_put_record(struct store *s, int64_t attempt_id, const struct record *r
 
 /* ---- ceilings ---- */
 
-int store_ceiling(struct store *s, const char *task_key, int length, int *found, double *value, double *error, struct lab_err *err)
+int store_ceiling(struct store *s, const char *task_key, int length, const char *kind, int *found, double *value, double *error, struct lab_err *err)
 {
     struct call c = call_begin(s, FIND_CEILING);
     call_text(&c, task_key);
     call_integer(&c, length);
+    call_text(&c, kind);
     *found = call_row(&c);
     if (*found) *value = call_get_real(&c, 0), *error = call_get_real(&c, 1);
     return call_end(&c, err);
@@ -505,6 +542,7 @@ int store_put_ceiling(struct store *s, const char *task_key, const char *task, c
     call_text(&c, task_key);
     call_text(&c, task);
     call_integer(&c, r->length);
+    call_text(&c, r->name);
     call_real(&c, r->value);
     call_real(&c, r->error);
     call_integer(&c, r->n);

@@ -1,6 +1,8 @@
 /* cope -- positions counted by content: p_ij is the sum of the gates sigmoid(s_it) over the keys t = j .. i, at most positions - 1,
  * and q_i's products with the trained vectors of the whole positions around p_ij, interpolated, are added to logit ij.
- * Counting runs from each query back to the key, so models must be causal.  The ids of positions play no part. */
+ * Counting runs from each query back to the key, so models must be causal.  The ids of positions play no part.
+ * As in the listing of the paper's appendix: the gates see the scaled logits, and what is added is not scaled.  The authors'
+ * repository (facebookresearch/RAM) also divides what is added by the root of the head size, unless told not to. */
 #include <string.h>
 #include <tgmath.h>                  /* exp in lab_real */
 #include "lab_plugin.h"

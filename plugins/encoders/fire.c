@@ -1,5 +1,7 @@
 /* fire -- adds to each logit f(psi(n) / psi(max(L, i))) for distance n and query position i: psi(x) = log(|c| x + 1), f a trained
- * network of one hidden layer, c and L trained.  Up to L only the distance counts; past it, the distance as a share of i. */
+ * network of one hidden layer, c and L trained.  Up to L only the distance counts; past it, the distance as a share of i.
+ * As in the listing of the paper's appendix: |c n|, L as a trained multiple of its start, 1e-6 added to psi(max(L, i)) alone.  That
+ * is for causal models; to the right n is the distance too. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

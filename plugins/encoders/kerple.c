@@ -1,6 +1,6 @@
 /* kerple -- takes from each logit a trained, conditionally positive definite function of the distance n: scale log(1 + rate n)
  * or scale n^power; each layer and head has its own two numbers.
- * The authors clamp them to at least 0.01, and the power to at most 2, before every forward.  A plugin does not own its
+ * The authors (chijames/KERPLE) clamp them to at least 0.01, and the power to at most 2, before every forward.  A plugin does not own its
  * parameters, so the numbers are folded back into the same range instead: 0.01 + |x|, which has a slope on either side. */
 #include <math.h>
 #include <stdlib.h>

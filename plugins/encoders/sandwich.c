@@ -1,5 +1,6 @@
-/* sandwich -- adds to each logit the product of the sinusoidal codes of both positions, sum_k cos(n base^(-2k/dims)), divided by
- * 8 h / H in head h = 1 .. H: a penalty of the distance n without parameters.  It does not tell left from right.
+/* sandwich -- adds to each logit the product of the sinusoidal codes of both positions, the sum of cos(n base^(-2k/dims)) over the
+ * pairs k = 1 .. dims/2, divided by 8 h / H in head h = 1 .. H: a penalty of the distance n without parameters.  It does not tell
+ * left from right.  The paper counts its pairs from 1, so the fastest turns a little slower than that of the encoder sinusoidal.
  * Refuses an odd number of dimensions: half of them are sines. */
 #include <math.h>
 #include <stdlib.h>
@@ -14,7 +15,7 @@ struct sandwich {
 
 static const struct lab_option options[] = {
     LAB_INT(struct sandwich, dims, "128", 2, 65536, "of the sinusoidal code; has nothing to do with d_model"),
-    LAB_REAL(struct sandwich, base, "10000", 1, 1e12, "the slowest pair turns nearly this many times slower than the first"),
+    LAB_REAL(struct sandwich, base, "10000", 1, 1e12, "the slowest pair turns by 1 / base for each position"),
     LAB_OPTIONS_END };
 
 static int init(void *self, const struct lab_dims *d, struct lab_err *err)
@@ -25,7 +26,7 @@ static int init(void *self, const struct lab_dims *d, struct lab_err *err)
                         s->dims, s->dims + 1);
     s->product = calloc((size_t)d->max_pos, sizeof *s->product);
     if (!s->product) return lab_fail(err, "out of memory for distances up to %d", d->max_pos - 1);
-    for (int k = 0; k < s->dims / 2; k++) {
+    for (int k = 1; k <= s->dims / 2; k++) {
         double speed = pow(s->base, -2.0 * k / s->dims);
         for (int n = 0; n < d->max_pos; n++) s->product[n] += cos(n * speed);
     }

@@ -14,7 +14,8 @@ static const struct lab_option options[] = {
 
 static int rows_of(const void *self) { return 2 * ((const struct shaw *)self)->clip + 1; }
 
-/* Glorot's uniform start, as in the authors' code. */
+/* Glorot's uniform start: the paper's code, tensor2tensor, names no start for these tables, and transformer_base sets the default
+ * uniform_unit_scaling, a variance of 1 / mean(rows, columns). */
 static int param(const void *self, const struct lab_dims *d, int i, struct lab_param *out)
 {
     static const char *const name[] = { [KEY] = "key", [VALUE] = "value" };

@@ -1,5 +1,6 @@
 /* xpos -- rope, and pair k of queries grows by z_k^(p/decay), of keys by z_k^(-p/decay), z_k = (2k/dh + gamma) / (1 + gamma) <= 1:
  * products fade with the distance, the faster pairs more.  Keys to the right would grow instead, so models must be causal.
+ * As in the authors' torchscale (XPOS: scale_base 512, gamma 0.4), which counts exponents from the middle of the sequence as well.
  * Refuses an odd head size. */
 #include <math.h>
 #include "lab_plugin.h"

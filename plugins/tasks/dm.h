@@ -19,6 +19,8 @@ struct dm_kind {
     int   (*inputs)(int len), (*outputs)(int len);
     void  (*draw)(const struct dm *, struct lab_rng *, int len, int32_t *in, int32_t *out);
     int     terminated;              /* the answer ends with DM_END, then zeros */
+    void  (*answer)(const struct dm *, int len, const int32_t *in, int32_t *out);    /* NULL: draw writes it, too */
+    void  (*reorder)(const struct dm *, struct lab_rng *, int len, int32_t *in);     /* as LAB_TASK_REORDERS says; NULL: not offered */
 };
 struct dm { const struct dm_kind *kind; int32_t variant; };      /* variant: of those tasks that declare it */
 
@@ -29,6 +31,16 @@ static inline int dm_next(int len) { return len + 1; }
 static inline void dm_symbols(struct lab_rng *r, int32_t *x, int n, uint32_t below)
 {
     for (int i = 0; i < n; i++) x[i] = (int32_t)lab_rng_below(r, below);
+}
+/* Another order of n tokens: what independent symbols, or symbols of which one order is as likely as another, may turn into. */
+static inline void dm_shuffle(struct lab_rng *r, int32_t *x, int n)
+{
+    for (int i = n - 1; i > 0; i--) {
+        int j = (int)lab_rng_below(r, (uint32_t)i + 1);
+        int32_t swapped = x[i];
+        x[i] = x[j];
+        x[j] = swapped;
+    }
 }
 /* Terminator after n symbols of the answer, zeros up to `all`. */
 static inline void dm_terminate(int32_t *out, int n, int all)
@@ -58,7 +70,9 @@ static int dm_sample(const void *self, uint64_t seed, int split, int64_t n, int 
     struct lab_rng r = lab_rng_at(seed ^ ((uint64_t)n >> 32 << 32), (uint32_t)split, (uint32_t)n, (uint32_t)len);
     int inputs = kind->inputs(len), outputs = kind->outputs(len), counted = 1;
     int32_t *out = e->target + inputs;
-    kind->draw(self, &r, len, e->in, out);
+    if (split == LAB_REORDER) kind->reorder(self, &r, len, e->in);
+    else kind->draw(self, &r, len, e->in, out);
+    if (kind->answer) kind->answer(self, len, e->in, out);
     for (int i = 0; i < inputs; i++) e->target[i] = -1;
     for (int i = 0; i < outputs; i++) {
         e->in[inputs + i] = kind->symbols;
@@ -69,10 +83,11 @@ static int dm_sample(const void *self, uint64_t seed, int split, int64_t n, int 
     return 0;
 }
 
-#define DM_TASK(id, text, table, ...) \
+/* order: LAB_TASK_REORDERS or 0, whether the kind has reorder. */
+#define DM_TASK(id, text, table, order, ...) \
     static const struct dm_kind id##_kind = { __VA_ARGS__ }; \
     static int id##_init(void *self, struct lab_task_info *info, struct lab_err *err) \
     { (void)err; return dm_init(self, &id##_kind, info); } \
-    static const struct lab_task id = { .size = sizeof id, .name = #id, .summary = text, .cite = DM_CITE, \
+    static const struct lab_task id = { .size = sizeof id, .flags = order, .name = #id, .summary = text, .cite = DM_CITE, \
         .self_size = sizeof(struct dm), .options = table, .init = id##_init, .tape = dm_tape, .sample = dm_sample }
 #endif

@@ -1,5 +1,6 @@
 /* dm_arithmetic -- DeepMind's tasks modulo five: modular_arithmetic, modular_arithmetic_brackets and solve_equation.
- * See dm.h for the tape.  Digits are the tokens 0..4, signs follow.
+ * See dm.h for the tape.  Digits are the tokens 0..4, signs follow.  Expressions with brackets are not reordered: which of their
+ * orders are expressions, and how likely each is, hangs on how they nest.
  */
 #include "dm.h"
 
@@ -9,13 +10,19 @@ static int odd(int len) { return len % 2 ? len : len - 1; }
 static int mod(int x) { return (x % MODULUS + MODULUS) % MODULUS; }
 static int32_t digit(struct lab_rng *r) { return (int32_t)lab_rng_below(r, MODULUS); }
 
-/* Digits at even places, signs between; * binds tighter than + and -. */
+/* Digits at even places, signs between. */
 static void modular_arithmetic_draw(const struct dm *d, struct lab_rng *r, int len, int32_t *in, int32_t *out)
+{
+    (void)d, (void)out;
+    for (int i = 0; i < odd(len); i++) in[i] = i % 2 ? PLUS + (int32_t)lab_rng_below(r, 3) : digit(r);
+}
+
+/* * binds tighter than + and -. */
+static void modular_arithmetic_answer(const struct dm *d, int len, const int32_t *in, int32_t *out)
 {
     int sum = 0, term = 1, sign = 1;
     (void)d;
     for (int i = 0; i < odd(len); i++) {
-        in[i] = i % 2 ? PLUS + (int32_t)lab_rng_below(r, 3) : digit(r);
         if (i % 2 == 0) {
             term = mod(term * in[i]);
         } else if (in[i] != TIMES) {
@@ -25,6 +32,18 @@ static void modular_arithmetic_draw(const struct dm *d, struct lab_rng *r, int l
         }
     }
     out[0] = mod(sum + sign * term);
+}
+
+/* Digits among digits, signs among signs. */
+static void modular_arithmetic_reorder(const struct dm *d, struct lab_rng *r, int len, int32_t *in)
+{
+    (void)d;
+    for (int i = odd(len) - 1; i > 1; i--) {
+        int j = i % 2 + 2 * (int)lab_rng_below(r, (uint32_t)(i / 2) + 1);
+        int32_t swapped = in[i];
+        in[i] = in[j];
+        in[j] = swapped;
+    }
 }
 
 /* Writes an expression of exactly len tokens and returns its value.  signs: 2 or 3 of + - *; open, open + 1: the brackets. */
@@ -75,10 +94,12 @@ static void solve_equation_draw(const struct dm *d, struct lab_rng *r, int len, 
     in[n + 1] = value;
 }
 
-DM_TASK(modular_arithmetic, "the value of a sum of products modulo five", NULL, 9, 5, 0.2, odd, dm_one, modular_arithmetic_draw, 0);
-DM_TASK(modular_arithmetic_brackets, "the value of a nested expression modulo five", NULL, 11, 5, 0.2, dm_same, dm_one,
-        modular_arithmetic_brackets_draw, 0);
-DM_TASK(solve_equation, "the digit that is hidden in an equation modulo five", NULL, 11, 5, 0.2, dm_same, dm_one, solve_equation_draw, 0);
+DM_TASK(modular_arithmetic, "the value of a sum of products modulo five", NULL, LAB_TASK_REORDERS, 9, 5, 0.2, odd, dm_one,
+        modular_arithmetic_draw, 0, modular_arithmetic_answer, modular_arithmetic_reorder);
+DM_TASK(modular_arithmetic_brackets, "the value of a nested expression modulo five", NULL, 0, 11, 5, 0.2, dm_same, dm_one,
+        modular_arithmetic_brackets_draw, 0, NULL, NULL);
+DM_TASK(solve_equation, "the digit that is hidden in an equation modulo five", NULL, 0, 11, 5, 0.2, dm_same, dm_one, solve_equation_draw, 0, NULL,
+        NULL);
 
 static const struct lab_task *const list[] = { &modular_arithmetic, &modular_arithmetic_brackets, &solve_equation, NULL };
 LAB_PLUGIN(dm_arithmetic, .version = "1", .license = "MIT", .tasks = list);

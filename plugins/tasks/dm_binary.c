@@ -1,6 +1,7 @@
 /* dm_binary -- DeepMind's tasks on binary numbers of any size: binary_addition, binary_multiplication and compute_sqrt.
  * See dm.h for the tape.  Schoolbook arithmetic on one bit a token, lowest bit first, but for compute_sqrt: highest first.
  */
+#include <math.h>
 #include <string.h>
 #include "dm.h"
 
@@ -17,20 +18,51 @@ static void positive(struct lab_rng *r, int32_t *bit, int n)
     }
 }
 
-/* Two numbers of *a and *b bits with a token between; 0 if there is only room for one, below 2^len - 1. */
-static int two_numbers(struct lab_rng *r, int len, int32_t *in, int *a, int *b)
+/* Two numbers with a token between; or one, below 2^len - 1, if there is only room for that. */
+static void draw_numbers(const struct dm *d, struct lab_rng *r, int len, int32_t *in, int32_t *out)
 {
+    (void)d, (void)out;
     if (len <= 2) {
         int32_t x = (int32_t)lab_rng_below(r, (1u << len) - 1);
         for (int i = 0; i < len; i++) in[i] = x >> i & 1;
-        return 0;
+        return;
     }
-    *a = 1 + (int)lab_rng_below(r, (uint32_t)len - 2);
-    *b = len - 1 - *a;
-    positive(r, in, *a);
-    in[*a] = AND;
-    positive(r, in + *a + 1, *b);
-    return 1;
+    int a = 1 + (int)lab_rng_below(r, (uint32_t)len - 2);
+    positive(r, in, a);
+    in[a] = AND;
+    positive(r, in + a + 1, len - 1 - a);
+}
+
+/* Bits of the first number. */
+static int first_bits(int len, const int32_t *in)
+{
+    int a = 0;
+    while (a < len && in[a] != AND) a++;
+    return a;
+}
+
+static int is_positive(const int32_t *bit, int n) { while (n > 0 && !bit[n - 1]) n--; return n > 0; }
+
+/* Two given numbers of a and b bits have a chance in proportion to 1 / ((1 - 2^-a) (1 - 2^-b)): a = 1 is the likeliest, and the other
+ * places of the AND are taken in proportion to it. */
+static void reorder_numbers(const struct dm *d, struct lab_rng *r, int len, int32_t *in)
+{
+    int a = first_bits(len, in);
+    (void)d;
+    if (a == len) {
+        dm_shuffle(r, in, len);
+        return;
+    }
+    for (int i = a; i + 1 < len; i++) in[i] = in[i + 1];
+    for (double ratio;;) {
+        a = 1 + (int)lab_rng_below(r, (uint32_t)len - 2);
+        int b = len - 1 - a;
+        dm_shuffle(r, in, len - 1);
+        ratio = 0.5 * (1 - ldexp(1, 2 - len)) / ((1 - ldexp(1, -a)) * (1 - ldexp(1, -b)));
+        if (is_positive(in, a) && is_positive(in + a, b) && lab_rng_unit(r) < ratio) break;
+    }
+    for (int i = len - 1; i > a; i--) in[i] = in[i - 1];
+    in[a] = AND;
 }
 
 /* Carries in out[0..n), then cuts leading zeros, keeping one digit, and ends the answer. */
@@ -46,22 +78,21 @@ static void finish(int32_t *out, int n, int all)
     dm_terminate(out, n, all);
 }
 
-static void binary_addition_draw(const struct dm *d, struct lab_rng *r, int len, int32_t *in, int32_t *out)
+static void binary_addition_answer(const struct dm *d, int len, const int32_t *in, int32_t *out)
 {
-    int a = len, b = 0;
+    int a = first_bits(len, in), b = len - 1 - a;                    /* b < 0: there is one number */
     (void)d;
-    int two = two_numbers(r, len, in, &a, &b);
-    for (int i = 0; i < len; i++) out[i] = (i < a ? in[i] : 0) + (two && i < b ? in[a + 1 + i] : 0);
+    for (int i = 0; i < len; i++) out[i] = (i < a ? in[i] : 0) + (i < b ? in[a + 1 + i] : 0);
     finish(out, len, len + 1);
 }
 
 /* Without room for two numbers the answer is fixed: nothing for one bit, 0 for two. */
-static void binary_multiplication_draw(const struct dm *d, struct lab_rng *r, int len, int32_t *in, int32_t *out)
+static void binary_multiplication_answer(const struct dm *d, int len, const int32_t *in, int32_t *out)
 {
-    int a, b;
+    int a = first_bits(len, in), b = len - 1 - a;
     (void)d;
     for (int i = 0; i < len; i++) out[i] = 0;
-    if (!two_numbers(r, len, in, &a, &b)) {
+    if (b < 0) {
         dm_terminate(out, len - 1, len);
         return;
     }
@@ -76,12 +107,14 @@ static int trial_bit(const int32_t *root, int n, int b)
     return b == 0 ? 1 : b == 1 || b - 2 >= n ? 0 : root[n - 1 - (b - 2)];
 }
 
+static void compute_sqrt_draw(const struct dm *d, struct lab_rng *r, int len, int32_t *in, int32_t *out) { (void)d, (void)out, positive(r, in, len); }
+static void compute_sqrt_reorder(const struct dm *d, struct lab_rng *r, int len, int32_t *in) { (void)d, dm_shuffle(r, in, len); }
+
 /* Digit by digit: bring down two bits, and take 4 root + 1 off the remainder if it fits. */
-static void compute_sqrt_draw(const struct dm *d, struct lab_rng *r, int len, int32_t *in, int32_t *out)
+static void compute_sqrt_answer(const struct dm *d, int len, const int32_t *in, int32_t *out)
 {
     uint8_t rest[DM_LONGEST / 2 + 4] = { 0 };                    /* lowest bit first */
     (void)d;
-    positive(r, in, len);
     for (int i = 0, at = -(len % 2); i < half(len); i++, at += 2) {
         int width = i + 3;           /* the remainder is at most twice the root */
         memmove(rest + 2, rest, (size_t)width - 2);
@@ -99,9 +132,12 @@ static void compute_sqrt_draw(const struct dm *d, struct lab_rng *r, int len, in
     }
 }
 
-DM_TASK(binary_addition, "the sum of two binary numbers", NULL, 3, 3, 0.5, dm_same, dm_next, binary_addition_draw, 1);
-DM_TASK(binary_multiplication, "the product of two binary numbers", NULL, 3, 3, 0.5, dm_same, dm_same, binary_multiplication_draw, 1);
-DM_TASK(compute_sqrt, "the square root of a binary number, rounded down", NULL, 2, 2, 0.5, dm_same, half, compute_sqrt_draw, 0);
+DM_TASK(binary_addition, "the sum of two binary numbers", NULL, LAB_TASK_REORDERS, 3, 3, 0.5, dm_same, dm_next, draw_numbers, 1,
+        binary_addition_answer, reorder_numbers);
+DM_TASK(binary_multiplication, "the product of two binary numbers", NULL, LAB_TASK_REORDERS, 3, 3, 0.5, dm_same, dm_same, draw_numbers, 1,
+        binary_multiplication_answer, reorder_numbers);
+DM_TASK(compute_sqrt, "the square root of a binary number, rounded down", NULL, LAB_TASK_REORDERS, 2, 2, 0.5, dm_same, half, compute_sqrt_draw, 0,
+        compute_sqrt_answer, compute_sqrt_reorder);
 
 static const struct lab_task *const list[] = { &binary_addition, &binary_multiplication, &compute_sqrt, NULL };
 LAB_PLUGIN(dm_binary, .version = "1", .license = "MIT", .tasks = list);

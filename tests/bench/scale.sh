@@ -37,15 +37,18 @@ INSERT INTO run SELECT i, printf('%08x%056x', i * 2654435761 % 4294967296, i), e
     printf('arm%05d%s%s', cell, task, encoder), 'key' || task, 100000 + i % 7, 0.1, 8, config FROM made, model;
 INSERT INTO sweep SELECT DISTINCT i / 10000, printf('%064x', i / 10000), 'sweep' || (i / 10000), '', 'made.ini', '', i / 10000 FROM n;
 INSERT INTO sweep_cell SELECT i / 10000, i % 10000, i, 'train.lr=' || cell FROM made;
-INSERT INTO attempt SELECT i, 'uuid' || i, i, env_id, CASE WHEN i % 97 THEN 'done' ELSE 'failed' END, CASE WHEN i % 97 THEN NULL ELSE 'loss is nan' END,
-    i * 1000000, i * 1000000 + 1000000, 1000000000, 1000, 'x', host, boot_id, 1, 1, 0, NULL FROM n, model;
+INSERT INTO attempt(attempt_id, attempt_uuid, run_id, env_id, status, reason, started_us, beat_us, ended_us, active_ns, last_step, result_sha256,
+    host, boot_id, pid, pid_start, lock_at, exit_code)
+    SELECT i, 'uuid' || i, i, env_id, CASE WHEN i % 97 THEN 'done' ELSE 'failed' END, CASE WHEN i % 97 THEN NULL ELSE 'loss is nan' END,
+    i * 1000000, i * 1000000, i * 1000000 + 1000000, 1000000000, 1000, 'x', host, boot_id, 1, 1, 0, 0 FROM n, model;
 INSERT INTO metric SELECT n.i, 'loss', 10 * k.i, CASE WHEN n.i % 9973 = 0 AND k.i > 90 THEN NULL ELSE 2.3 / k.i END,
     CASE WHEN n.i % 9973 = 0 AND k.i > 90 THEN 'nan' END FROM n, n k WHERE k.i BETWEEN 1 AND 100;
 CREATE TEMP TABLE length AS SELECT 8 AS length UNION ALL VALUES (12), (16), (24), (32);
-INSERT INTO eval SELECT i, split, length, CASE split WHEN 'test' THEN 1000 ELSE 500 END, 1000, i % 1000, 1000 * length, i % 1000 * length, 1.5, NULL,
-    'data' || length FROM n, length, (SELECT 'test' AS split UNION ALL SELECT 'valid');
+CREATE TEMP TABLE evaluation AS SELECT 'test' AS split, 1000 AS step, 1000 AS n UNION ALL VALUES ('valid', 500, 500), ('valid', 1000, 500);
+INSERT INTO eval SELECT i, split, length, step, n, i % 1000 * n / 1000 * step / 1000, n * length, i % 1000 * n / 1000 * length * step / 1000, 1.5, NULL, 1,
+    'data' || length FROM made, length, evaluation;
 INSERT INTO eval_position SELECT n.i, 'test', 8, 1000, k.i - 1, 1000, n.i % 1000 FROM n, n k WHERE k.i BETWEEN 1 AND 8;
-INSERT INTO ceiling SELECT DISTINCT task_key, task, length, 0.3, 0.001, 1000 FROM (SELECT task_key, task FROM run GROUP BY task_key), length
+INSERT INTO ceiling SELECT DISTINCT task_key, task, length, 'order_blind', 0.3, 0.001, 1000 FROM (SELECT task_key, task FROM run GROUP BY task_key), length
     WHERE true ON CONFLICT DO NOTHING;
 COMMIT;
 SQL

@@ -1,4 +1,4 @@
-/* test_speed -- what long sequences and a worker cost, in time and memory.  Slow and apart from `make test`: `make test-speed`.
+/* test_speed -- what long sequences, a worker, examples and continuing alone cost, in time and memory.  Slow and apart from `make test`: `make test-speed`.
  *
  * Times are the processor's, so another process on the machine hardly matters; each memory case has a process of its own.
  */
@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,8 +16,10 @@
 #include <time.h>
 #include <unistd.h>
 #include "exp/data.h"
+#include "exp/eval.h"
 #include "exp/sweep.h"
 #include "nn/gemm.h"
+#include "nn/optim.h"
 
 /* The model of experiments/extrapolate.ini; t5's buckets and rope's tables are the ones that grow, if any do. */
 static const char ini[] =
@@ -128,12 +131,154 @@ static void a_worker_stays_below_100_mb(void **state)
     if (mb > 100) fail_msg("a process of lab run took %.0f MB, at most 100 expected", mb);
 }
 
+/* ---- one run at a time, from its settings ---- */
+
+struct rig { struct conf conf; struct run_config config; struct data data; struct model model; };
+
+static void rig_init(struct rig *r, const struct registry *registry, const char *settings)
+{
+    struct model_setup setup;
+    struct lab_err err;
+    if (conf_read_text(&r->conf, "rig", settings, strlen(settings), &err) != 0 ||
+        config_build(&r->config, r->conf.entry, r->conf.n, registry, &err) != 0) fail_msg("%s", err.msg);
+    config_model_setup(&r->config, &setup);
+    int tokens = setup.train_batch * setup.train_len;
+    if (data_init(&r->data, &r->config, tokens > setup.infer_tokens ? tokens : setup.infer_tokens, &err) != 0 ||
+        model_init(&r->model, &setup, &err) != 0) fail_msg("%s", err.msg);
+}
+
+static void rig_release(struct rig *r)
+{
+    model_release(&r->model);
+    data_release(&r->data);
+    config_free(&r->config);
+    conf_free(&r->conf);
+}
+
+static void learn(struct rig *r, int steps)
+{
+    struct lab_err err;
+    struct optim_options o = { .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .steps = steps };
+    for (int i = 0; i < steps; i++) {
+        if (data_train(&r->data, i, &err) != 0) fail_msg("%s", err.msg);
+        model_step(&r->model, &r->data.batch, (uint32_t)i);
+        optim_step(&r->model, &o, i);
+    }
+}
+
+/* ---- making examples ---- */
+
+enum { TASK_BATCH = 8 };
+/* Share of a training step of the default model that its examples take: the best of a few, side by side. */
+static double task_share(const struct registry *registry, const char *task, int causal, int length)
+{
+    char settings[512];
+    struct rig r;
+    struct lab_err err;
+    double making = 1e9, step = 1e9;
+    snprintf(settings, sizeof settings, "[run]\nencoder = none\ntask = %s\n[model]\ncausal = %s\n[train]\nlength = %d\nbatch = %d\n", task,
+             causal ? "yes" : "no", length, TASK_BATCH);
+    rig_init(&r, registry, settings);
+    for (int i = 0; i < 7; i++) {
+        double start = cpu_s();
+        if (data_train(&r.data, i, &err) != 0) fail_msg("%s", err.msg);
+        making = fmin(making, cpu_s() - start);
+        start = cpu_s();
+        model_step(&r.model, &r.data.batch, (uint32_t)i);
+        step = fmin(step, cpu_s() - start);
+    }
+    rig_release(&r);
+    print_message("%-32s at %4d: %8.1f us an example, %5.2f %% of a step\n", task, length, 1e6 * making / TASK_BATCH, 100 * making / step);
+    return making / step;
+}
+
+static void examples_take_under_2_percent_of_a_step(void **state)
+{
+    struct world *w = *state;
+    int slow = 0;
+    for (size_t i = 0; i < w->registry.n_entry; i++) {
+        const struct plugin_entry *e = &w->registry.entry[i];
+        static const int wanted[] = { 40, 500 };
+        if (e->kind != PLUGIN_TASK) continue;
+        for (int k = 0; k < 2; k++) {
+            struct lab_task_info info = { .size = sizeof info };
+            struct lab_err err;
+            void *self = calloc(1, e->task->self_size + 1);
+            if (option_defaults(e->task->options, self, NULL, &err) != 0 || e->task->init(self, &info, &err) != 0) fail_msg("%s", err.msg);
+            int length = wanted[k] < info.min_len ? info.min_len : wanted[k] > info.max_len ? info.max_len : wanted[k];
+            slow += task_share(&w->registry, e->name, (e->task->flags & LAB_TASK_CAUSAL) != 0, length) >= 0.02;
+            if (e->task->fini) e->task->fini(self);
+            free(self);
+        }
+    }
+    if (slow) fail_msg("%d times the examples take 2 %% of a step or more", slow);
+}
+
+/* ---- continuing alone ---- */
+
+static int ignore(void *ctx, const struct record *r) { (void)ctx, (void)r; return 0; }
+
+/* Whole forwards until no guess changes: what needs neither keys nor values of before. */
+static void continue_by_forward(struct rig *r, int length, int n)
+{
+    struct lab_err err;
+    if (data_eval(&r->data, LAB_TEST, length, 0, n, NULL, &err) != 0) fail_msg("%s", err.msg);
+    const struct model_batch *b = &r->data.batch;
+    int V = r->model.setup.vocab_out;
+    for (int changed = 1; changed; ) {
+        changed = 0;
+        model_forward(&r->model, b, 0, 0);
+        for (int i = 0; i < b->B; i++)
+            for (int t = r->data.prompt[i] - 1; t + 1 < b->T; t++) {
+                const lab_real *logits = r->model.logits + ((size_t)i * b->T + t) * V;
+                int32_t guess = 0, *next = r->data.token + (size_t)i * b->T + t + 1;
+                for (int v = 1; v < V; v++) if (logits[v] > logits[guess]) guess = v;
+                changed |= *next != guess;
+                *next = guess;
+            }
+    }
+}
+
+static void keys_and_values_are_worth_keeping(void **state)
+{
+    struct world *w = *state;
+    static const char *const encoder[] = { "none", "rope", "xpos", "t5", "cope" };
+    static const int steps[] = { 0, 150 };
+    for (int i = 0; i < 10; i++) {
+        char settings[512];
+        struct rig r;
+        struct lab_err err;
+        double kept = 1e9, whole = 1e9;
+        enum { LENGTH = 60 };
+        snprintf(settings, sizeof settings, "[run]\nencoder = %s\ntask = mcgill_copy\n[model]\ncausal = yes\n[train]\nlength = 1..10\n[eval]\nlengths = %d\n", encoder[i / 2], LENGTH);
+        rig_init(&r, &w->registry, settings);
+        learn(&r, steps[i % 2]);
+        int n = r.model.setup.infer_tokens / config_tape(&r.config, LENGTH);
+        for (int k = 0; k < 3; k++) {
+            struct record_sink sink = { ignore, NULL };
+            struct eval_request q = { LAB_TEST, LENGTH, n, 1, 0, 1 };
+            double start = cpu_s();
+            if (eval_run(&r.model, &r.data, &q, &sink, NULL, NULL, &err) != 0) fail_msg("%s", err.msg);
+            kept = fmin(kept, cpu_s() - start);
+            start = cpu_s();
+            continue_by_forward(&r, LENGTH, n);
+            whole = fmin(whole, cpu_s() - start);
+        }
+        print_message("%-12s after %3d steps, %d sequences of %d alone: %.1f ms, %.1f ms by whole forwards: %.1f times\n", encoder[i / 2], steps[i % 2], n, LENGTH,
+                      1e3 * kept, 1e3 * whole, whole / kept);
+        if (kept > whole) fail_msg("%s: %.1f ms with keys and values kept, %.1f ms without", encoder[i / 2], 1e3 * kept, 1e3 * whole);
+        rig_release(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(twice_the_length_takes_at_most_four_times_as_long),
         cmocka_unit_test(length_8192_is_evaluated_within_150_mb),
         cmocka_unit_test(a_worker_stays_below_100_mb),
+        cmocka_unit_test(examples_take_under_2_percent_of_a_step),
+        cmocka_unit_test(keys_and_values_are_worth_keeping),
     };
     return cmocka_run_group_tests(tests, world_open, world_close);
 }

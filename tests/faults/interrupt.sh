@@ -9,7 +9,7 @@ db=whole.db; lab run long.ini --db whole.db >out 2>err
 same "an undisturbed run" $? 0
 undisturbed=$(answer)
 
-for signal in TERM INT HUP USR1; do
+for signal in TERM INT HUP USR1 USR2; do
     db=$signal.db; lab run long.ini --db $db --jobs 2 >out 2>err & lab=$!
     wait_for 20 curve_begun
     pids=$(workers $lab) began=$SECONDS

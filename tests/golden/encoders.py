@@ -180,9 +180,23 @@ class CoPE(Encoder):
         return (1 - weight) * z.gather(-1, below) + weight * z.gather(-1, above)
 
 
+class Forget(Encoder):
+    inside_attention = True
+
+    def __init__(self, s):
+        super().__init__(s)
+        self.weight, self.bias = per_layer(s, self.H, self.dh), per_layer(s, self.H)
+
+    def add_logits(self, layer, position, q, k, s, seen):
+        kept = nn.functional.logsigmoid(torch.einsum("bhjc,hc->bhj", k, self.weight[layer]) + self.bias[layer][:, None])
+        kept = torch.where(seen, kept[:, :, None, :], torch.zeros(()))                        # of token t, as query i sees it
+        return kept.flip(-1).cumsum(-1).flip(-1) - kept                                        # over t > j
+
+
 class Sandwich(Encoder):
-    def add_bias(self, position):
-        angle = position[..., None] * speeds(self.o["dims"], self.o["base"])
+    def add_bias(self, position):          # the paper counts its pairs from 1
+        pair = torch.arange(1, self.o["dims"] // 2 + 1, dtype=torch.float64)
+        angle = position[..., None] * (self.o["base"] ** (-2 * pair / self.o["dims"])).to(torch.get_default_dtype())
         code = torch.cat((angle.sin(), angle.cos()), -1)
         ratio = 8 * torch.arange(1, self.H + 1) / self.H
         return (code @ code.transpose(-1, -2))[:, None] / ratio[:, None, None]
@@ -203,4 +217,4 @@ class Fourier(Encoder):
 
 
 ENCODERS = {"alibi": Alibi, "shaw": Shaw, "transformer_xl": TransformerXL, "swin": Swin, "kerple": Kerple, "fire": Fire,
-            "xpos": XPos, "cope": CoPE, "sandwich": Sandwich, "fourier": Fourier}
+            "xpos": XPos, "cope": CoPE, "forget": Forget, "sandwich": Sandwich, "fourier": Fourier}

@@ -80,6 +80,9 @@ CASES = {
         "causal": {}, "gaps": dict(position=GAPS), "rows": dict(position=ROWS)}.items()},
     **{f"cope-{name}": dict(encoder="cope", causal=True, **case) for name, case in {
         "causal": {}, "padding": dict(key_ok=[[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 1, 1, 0]]), "long": dict(long=True)}.items()},
+    **{f"forget-{name}": dict(encoder="forget", causal=True, **case) for name, case in {
+        "causal": {}, "gaps": dict(position=GAPS), "padding": dict(key_ok=[[1, 1, 1, 1, 1], [1, 1, 1, 0, 0], [1, 0, 1, 1, 0]]),
+        "long": dict(long=True)}.items()},
     **{f"sandwich-{name}": dict(encoder="sandwich", **case) for name, case in {
         "bidirectional": {}, "causal": dict(causal=True), "gaps": dict(position=GAPS)}.items()},
     **{f"fourier-{name}": dict(encoder="fourier", **case) for name, case in {
@@ -105,6 +108,7 @@ OPTIONS = {                                                       # written out 
     "fire": dict(width=6, c=0.1, length=8, shared=False),
     "xpos": dict(base=10000, decay=8, gamma=0.4),
     "cope": dict(positions=3),
+    "forget": dict(start=0),
     "sandwich": dict(dims=8, base=10000),
     "fourier": dict(base=10000, speeds=True, scaled=True, start=1),
 }
@@ -148,7 +152,7 @@ def idle_bias(s):
     """Where in_proj_bias does nothing: softmax ignores what all keys share, so the bias of a key that is not turned has
     gradient 0; not the rounding noise, which Adam would blow up to a step."""
     d, head = s["d_model"], s["d_model"] // s["heads"]
-    turning = int(head * s["options"].get("fraction", s["encoder"] in ("xpos", "cope")))      # cope: the gates see all of s
+    turning = int(head * s["options"].get("fraction", s["encoder"] in ("xpos", "cope", "forget")))      # whose gates see all of a key
     return [i for i in range(d, 2 * d) if i % head >= turning]
 
 

@@ -5,9 +5,11 @@
 #include <cmocka.h>
 #include <dlfcn.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/mem.h"
 #include "exp/ceiling.h"
+#include "host/option.h"
 
 static const struct lab_task *load(const char *name)
 {
@@ -30,7 +32,7 @@ static double ceiling_of(const char *name, int vocab, int length)
     struct ceiling c;
     struct lab_err err;
     assert_int_equal(task->init(&self, &info, &err), 0);
-    if (ceiling_compute(task, &self, &info, length, &c, &err) != 0) fail_msg("%s", err.msg);
+    if (ceiling_compute(CEILING_ORDER_BLIND, task, &self, &info, length, &c, &err) != 0) fail_msg("%s", err.msg);
     assert_true(1.96 * c.error < 0.002);
     assert_true(c.samples >= 256);
     return c.value;
@@ -151,6 +153,197 @@ static void the_middle_of_an_odd_length(void **unused)
     assert_near(ceiling_of("reverse", V, T), sum, 0.0025, "reverse", T);
 }
 
+/* ---- tasks that reorder their examples, against all of their inputs with their chances ---- */
+
+enum { MOST_BUCKETS = 4096, CLASSES = 5 };
+struct bucket { uint64_t tokens; double of[CLASSES]; };      /* of a multiset: how often each target, weighted */
+static struct bucket bucket[MOST_BUCKETS];
+static int buckets;
+
+/* An input and its answer, with its chance: what an order-blind model can tell apart is how often each token (below 12) occurs. */
+static void enter(double weight, const int *in, int n, const int *answer, int answers)
+{
+    uint64_t key = 0;
+    int b = 0;
+    for (int i = 0; i < n; i++) key += UINT64_C(1) << (5 * in[i]);
+    while (b < buckets && bucket[b].tokens != key) b++;
+    if (b == buckets) assert_true(buckets++ < MOST_BUCKETS), bucket[b] = (struct bucket){ .tokens = key };
+    for (int i = 0; i < answers; i++) bucket[b].of[answer[i]] += weight;
+}
+
+/* The best single answer for each multiset, over all answers. */
+static double best_of_buckets(void)
+{
+    double right = 0, all = 0;
+    for (int b = 0; b < buckets; b++) {
+        double most = 0;
+        for (int y = 0; y < CLASSES; y++) all += bucket[b].of[y], most = fmax(most, bucket[b].of[y]);
+        right += most;
+    }
+    buckets = 0;
+    return right / all;
+}
+
+static double exact_even_pairs(int n)
+{
+    for (int x = 0; x < 1 << n; x++) {
+        int in[16], odd = 0;
+        for (int i = 0; i < n; i++) in[i] = x >> i & 1, odd ^= i && in[i] != in[i - 1];
+        enter(1, in, n, &odd, 1);
+    }
+    return best_of_buckets();
+}
+
+static double exact_modular(int n)
+{
+    long all = 1;
+    for (int i = 0; i < n; i++) all *= i % 2 ? 3 : 5;
+    for (long x = 0; x < all; x++) {
+        int in[16], value, products[16], k = 0, signs[16] = { 1 };
+        long rest = x;
+        for (int i = 0; i < n; i++) in[i] = i % 2 ? 5 + (int)(rest % 3) : (int)(rest % 5), rest /= i % 2 ? 3 : 5;
+        products[0] = in[0];
+        for (int i = 1; i < n; i += 2) {
+            if (in[i] == 7) products[k] *= in[i + 1];
+            else products[++k] = in[i + 1], signs[k] = in[i] == 5 ? 1 : -1;
+        }
+        value = 0;
+        for (int i = 0; i <= k; i++) value += signs[i] * products[i];
+        value = ((value % 5) + 5) % 5;
+        enter(1, in, n, &value, 1);
+    }
+    return best_of_buckets();
+}
+
+/* All pairs of numbers for each place of the AND; the answer's digits, lowest first, and its end (2). */
+static double exact_addition(int n)
+{
+    for (int a = 1; a <= n - 2; a++)
+        for (int x = 1; x < 1 << a; x++)
+            for (int y = 1, b = n - 1 - a; y < 1 << b; y++) {
+                int in[16], answer[17], k = 0, sum = x + y;
+                for (int i = 0; i < a; i++) in[i] = x >> i & 1;
+                in[a] = 2;
+                for (int i = 0; i < b; i++) in[a + 1 + i] = y >> i & 1;
+                for (; sum; sum >>= 1) answer[k++] = sum & 1;
+                answer[k++] = 2;
+                enter(1.0 / ((1 << a) - 1) / ((1 << b) - 1), in, n, answer, k);
+            }
+    return best_of_buckets();
+}
+
+static double exact_stack(int n)
+{
+    for (int s = 1; s < n; s++) {
+        long all = 1;
+        for (int i = 0; i < n; i++) all *= i < s ? 2 : 3;
+        for (long x = 0; x < all; x++) {
+            int in[16], stack[16], answer[17], height = 0, k = 0;
+            long rest = x;
+            for (int i = 0; i < n; i++) {
+                in[i] = i < s ? (int)(rest % 2) : 2 + (int)(rest % 3), rest /= i < s ? 2 : 3;
+                if (in[i] < 2) stack[height++] = in[i];
+                else if (in[i] > 2) stack[height++] = in[i] - 3;
+                else height -= height > 0;
+            }
+            while (height) answer[k++] = stack[--height];
+            answer[k++] = 2;
+            enter(1.0 / all, in, n, answer, k);
+        }
+    }
+    return best_of_buckets();
+}
+
+/* A key is known by its two copies, its value is one of the tokens of the upper half: K of them and half of the noise, more or less. */
+static double expected_mqar(int L, int K)
+{
+    int noise = L - 3 * K;
+    double sum = 0;
+    for (int upper = 0; upper <= noise; upper++) sum += exp(lgamma(noise + 1) - lgamma(upper + 1) - lgamma(noise - upper + 1)) / exp2(noise) / (K + upper);
+    return sum;
+}
+
+static struct ceiling any_ceiling(int kind, const char *plugin, const char *name, int length)
+{
+    char path[256];
+    struct lab_task_info info = { .size = sizeof info };
+    struct ceiling c;
+    struct lab_err err;
+    const struct lab_task *task = NULL;
+    snprintf(path, sizeof path, TEST_BUILD "/plugins/tasks/%s.so", plugin);
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) fail_msg("%s", dlerror());
+    const struct lab_plugin *(*entry)(void) = (const struct lab_plugin *(*)(void))dlsym(handle, "lab_plugin_entry");
+    for (const struct lab_task *const *t = entry()->tasks; *t; t++) if (!strcmp((*t)->name, name)) task = *t;
+    void *self = calloc(1, task->self_size + 1);
+    assert_int_equal(option_defaults(task->options, self, NULL, &err), 0);
+    assert_int_equal(task->init(self, &info, &err), 0);
+    if (ceiling_compute(kind, task, self, &info, length, &c, &err) != 0) fail_msg("%s: %s", name, err.msg);
+    free(self);
+    return c;
+}
+
+static void reordered_tasks(void **unused)
+{
+    (void)unused;
+    const struct { const char *plugin, *task; int length; double exact, tolerance; } with[] = {
+        { "dm_strings", "even_pairs", 6, exact_even_pairs(6), 0.004 }, { "dm_strings", "even_pairs", 9, exact_even_pairs(9), 0.004 },
+        { "dm_strings", "parity", 7, 1, 0 }, { "dm_strings", "cycle_navigation", 7, 1, 0 }, { "dm_strings", "missing_duplicate", 8, 1, 0 },
+        { "dm_strings", "missing_duplicate", 11, 1, 0 }, { "dm_strings", "missing_duplicate", 1, 1, 0 },
+        { "dm_strings", "reverse_string", 8, 0.5 + 0.5 * 70 / 256, 0.003 }, { "dm_strings", "odds_first", 8, 0.5 + 0.5 * 70 / 256, 0.003 },
+        { "dm_strings", "duplicate_string", 8, 0.5 + 0.5 * 70 / 256, 0.003 }, { "dm_strings", "bucket_sort", 4, enumerate(any_token, 5, 4), 0.003 },
+        { "dm_strings", "stack_manipulation", 5, exact_stack(5), 0.004 }, { "dm_strings", "stack_manipulation", 7, exact_stack(7), 0.004 },
+        { "dm_arithmetic", "modular_arithmetic", 5, exact_modular(5), 0.004 }, { "dm_arithmetic", "modular_arithmetic", 6, exact_modular(5), 0.004 },
+        { "dm_binary", "binary_addition", 6, exact_addition(6), 0.004 }, { "dm_binary", "binary_addition", 9, exact_addition(9), 0.004 },
+        { "mqar", "mqar", 16, expected_mqar(16, 4), 0.004 }, { "mqar", "mqar", 32, expected_mqar(32, 4), 0.003 } };
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++) {
+        struct ceiling c = any_ceiling(CEILING_ORDER_BLIND, with[i].plugin, with[i].task, with[i].length);
+        assert_near(c.value, with[i].exact, with[i].tolerance, with[i].task, with[i].length);
+    }
+}
+
+/* Expected value of the most likely symbol at each place of five sorted symbols. */
+static double sorted_majority(int T)
+{
+    long inputs = lround(pow(5, T));
+    double right = 0;
+    for (int place = 0; place < T; place++) {
+        long of[5] = { 0 }, most = 0;
+        for (long x = 0; x < inputs; x++) {
+            int count[5] = { 0 }, symbol = 0;
+            for (long rest = x, t = 0; t < T; t++, rest /= 5) count[rest % 5]++;
+            for (int left = place; left >= count[symbol]; symbol++) left -= count[symbol];
+            of[symbol]++;
+        }
+        for (int y = 0; y < 5; y++) most = of[y] > most ? of[y] : most;
+        right += (double)most / (double)inputs;
+    }
+    return right / T;
+}
+
+static void majorities(void **unused)
+{
+    (void)unused;
+    const struct { const char *plugin, *task; int length; double exact, tolerance; } with[] = {
+        { "dm_strings", "bucket_sort", 5, sorted_majority(5), 0.004 }, { "dm_strings", "parity", 9, 0.5, 0.008 }, { "reverse", "reverse", 8, 0.1, 0.003 },
+        { "sort", "sort", 1, 0.1, 0.006 }, { "lacoco", "lacoco_unique_copy", 5, (1 + 5 / 150.0) / 6, 0.003 } };   /* the end is always there */
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++) {
+        struct ceiling c = any_ceiling(CEILING_MAJORITY, with[i].plugin, with[i].task, with[i].length);
+        assert_near(c.value, with[i].exact, with[i].tolerance, with[i].task, with[i].length);
+    }
+}
+
+static void what_applies_to_what(void **unused)
+{
+    (void)unused;
+    const struct lab_task none = { .flags = LAB_TASK_CAUSAL }, reorders = { .flags = LAB_TASK_REORDERS }, *reverse = load("reverse");
+    assert_false(ceiling_applies(CEILING_ORDER_BLIND, &none, 0));
+    assert_true(ceiling_applies(CEILING_ORDER_BLIND, &reorders, 0));
+    assert_true(ceiling_applies(CEILING_ORDER_BLIND, reverse, 0));
+    assert_false(ceiling_applies(CEILING_ORDER_BLIND, reverse, 1));          /* a mask tells places apart */
+    assert_true(ceiling_applies(CEILING_MAJORITY, &none, 1));
+}
+
 static void same_again(void **unused)
 {
     (void)unused;
@@ -170,19 +363,19 @@ static void refusals(void **unused)
     struct ceiling c;
     struct lab_err err;
     assert_int_equal(task.init(&self, &info, &err), 0);
-    assert_int_equal(ceiling_compute(&task, &self, &info, 0, &c, &err), -1);
+    assert_int_equal(ceiling_compute(CEILING_ORDER_BLIND, &task, &self, &info, 0, &c, &err), -1);
     assert_string_equal(err.msg, "task reverse takes lengths 1 to 100000, not 0");
     task.solve = unsolvable;
-    assert_int_equal(ceiling_compute(&task, &self, &info, 8, &c, &err), -1);
+    assert_int_equal(ceiling_compute(CEILING_ORDER_BLIND, &task, &self, &info, 8, &c, &err), -1);
     assert_non_null(strstr(err.msg, "cannot solve"));
     task.solve = too_large;
-    assert_int_equal(ceiling_compute(&task, &self, &info, 8, &c, &err), -1);
+    assert_int_equal(ceiling_compute(CEILING_ORDER_BLIND, &task, &self, &info, 8, &c, &err), -1);
     assert_non_null(strstr(err.msg, "target 10 is outside [0,10)"));
     task.tape = empty_tape;
-    assert_int_equal(ceiling_compute(&task, &self, &info, 8, &c, &err), -1);
+    assert_int_equal(ceiling_compute(CEILING_ORDER_BLIND, &task, &self, &info, 8, &c, &err), -1);
     assert_non_null(strstr(err.msg, "a tape of 0 tokens"));
     task.flags = 0;
-    assert_int_equal(ceiling_compute(&task, &self, &info, 8, &c, &err), -1);
+    assert_int_equal(ceiling_compute(CEILING_ORDER_BLIND, &task, &self, &info, 8, &c, &err), -1);
     assert_non_null(strstr(err.msg, "no order-blind ceiling"));
 }
 
@@ -196,7 +389,7 @@ static void out_of_memory(void **unused)
     struct lab_err err;
     assert_int_equal(task->init(&self, &info, &err), 0);
     mem_fail_at(1);
-    assert_int_equal(ceiling_compute(task, &self, &info, 8, &c, &err), -1);
+    assert_int_equal(ceiling_compute(CEILING_ORDER_BLIND, task, &self, &info, 8, &c, &err), -1);
     assert_non_null(strstr(err.msg, "out of memory"));
     mem_fail_at(0);
 }
@@ -205,7 +398,8 @@ int main(void)
 {
     const struct CMUnitTest test[] = {
         cmocka_unit_test(enumeration_of_all_inputs), cmocka_unit_test(the_facts), cmocka_unit_test(the_token_alone_is_enough),
-        cmocka_unit_test(the_middle_of_an_odd_length), cmocka_unit_test(same_again), cmocka_unit_test(refusals),
+        cmocka_unit_test(the_middle_of_an_odd_length),
+        cmocka_unit_test(reordered_tasks), cmocka_unit_test(majorities), cmocka_unit_test(what_applies_to_what), cmocka_unit_test(same_again), cmocka_unit_test(refusals),
         cmocka_unit_test(out_of_memory) };
     return cmocka_run_group_tests(test, NULL, NULL);
 }

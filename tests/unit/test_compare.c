@@ -20,7 +20,7 @@ static int tear_down(void **state)
     return remove_folder(state);
 }
 
-struct spec { const char *encoder, *task, *label, *commit, *data; int seed, steps; };
+struct spec { const char *encoder, *task, *label, *commit, *data, *cpu; int seed, steps; };
 static int64_t plan(struct spec r)
 {
     char config[256], name[300];
@@ -42,8 +42,8 @@ static int64_t begin(struct spec r)
 {
     char json[256];
     int64_t env, attempt, run = plan(r);
-    snprintf(json, sizeof json, "{\"commit\":\"%s\",\"real\":\"float\",\"compiler\":\"cc\",\"flags\":\"-O2\",\"task_sha256\":\"t\",\"dirty\":\"no\"}",
-             r.commit ? r.commit : "abc");
+    snprintf(json, sizeof json, "{\"commit\":\"%s\",\"real\":\"float\",\"compiler\":\"cc\",\"flags\":\"-O2\",\"task_sha256\":\"t\",\"dirty\":\"no\","
+             "\"cpu\":\"%s\",\"blas\":\"BLAS\",\"simd\":\"avx2\"}", r.commit ? r.commit : "abc", r.cpu ? r.cpu : "Old CPU");
     OK(store_put_env(store, json, &env, &err));
     OK(store_attempt_begin(store, run, env, getpid(), &attempt, &err));
     return attempt;
@@ -245,6 +245,17 @@ static void other_code_is_refused(void **state)
     assert_int_equal(c.mixed_code, 1);
     release();
 }
+/* On a cluster of mixed nodes that is the rule, and hardly ever matters. */
+static void other_machines_are_told(void **state)
+{
+    (void)state;
+    for (int seed = 0; seed < 2; seed++) done((struct spec){ .encoder = "none", .task = "shift", .seed = seed }, 1, 1, 1);
+    for (int seed = 0; seed < 2; seed++) done((struct spec){ .encoder = "rope", .task = "shift", .seed = seed, .cpu = seed ? "New CPU" : NULL }, 2, 2, 2);
+    OK(build((struct compare_options){ 0 }));
+    assert_int_equal(c.mixed_machine, 1);
+    contains(text(), "1 pair was computed on two kinds of machine, which round otherwise:\n  New CPU, BLAS, avx2\n  Old CPU, BLAS, avx2\n");
+    release();
+}
 static void other_budgets_are_refused(void **state)
 {
     (void)state;
@@ -367,7 +378,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(cells_by_hand), CASE(pairs_by_hand), CASE(over_tasks_by_hand), CASE(a_run_without_all_lengths_has_no_mean),
-        CASE(diverged_runs_are_counted_and_keep_their_accuracy), CASE(other_data_is_refused), CASE(other_code_is_refused),
+        CASE(diverged_runs_are_counted_and_keep_their_accuracy), CASE(other_data_is_refused), CASE(other_code_is_refused), CASE(other_machines_are_told),
         CASE(other_budgets_are_refused), CASE(an_ambiguous_baseline_is_refused), CASE(unknown_names_are_refused),
         CASE(lengths_are_understood), CASE(the_screen_says_what_it_must), CASE(long_names_fit), CASE(nothing_done_is_no_crash),
         CASE(json_is_json),

@@ -296,10 +296,11 @@ static void overrides_are_as_strict(void **state)
         { "a.=5", "--set: 'a.=5' is not SECTION.KEY=VALUE" },
         { "sweep.=5", "--set: 'sweep.=5' is not SECTION.KEY=VALUE" },
         { "a b.k=5", "--set: 'a b.k=5' is not SECTION.KEY=VALUE" },
-        { "a.k=5 # x", "--set: a.k holds '#', which does not start a comment here; put it on a line of its own or write ` ;`" },
+        { "a.k=5 # x", "--set: a.k holds '#', which does not start a comment here; leave it out" },
         { "a.k=5 ; x", "--set: a.k holds ` ;`, which starts a comment; leave it out" },
         { "a.k=\n[b]", "--set: the argument holds a control character; remove it" },
-        { "a.k=\xc3", "--set: the argument holds bytes that are not UTF-8; save the file as UTF-8" },
+        { "a.k=\xc3", "--set: the argument holds bytes that are not UTF-8; write it in UTF-8, as a terminal in a UTF-8 locale does" },
+        { "a.k=5\r", "--set: the argument holds a carriage return inside the line; leave it out" },
         { longest, "--set: a.k: the limit is 49 bytes for a section and 199 for a key with its value" },
     };
     snprintf(longest, sizeof longest, "a.k=%0198d", 0);

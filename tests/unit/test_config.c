@@ -149,6 +149,7 @@ static void check_table(const char *section, const struct lab_option *table, con
     const struct keys old = keys_of(base);
     for (; table->name; table++) {
         char text[256], value[64];
+        if (!strcmp(table->name, "select")) continue;                /* a test of its own */
         other_value(value, table);
         /* the task's `odd` refuses even vocabularies */
         snprintf(text, sizeof text, BASE "[%s]\n%s = %s\n%s", section, table->name, value, strcmp(table->name, "odd") ? "" : "vocab = 11\n");
@@ -197,6 +198,38 @@ static void positions_count_once_they_are_not_sequential(void **state)
     assert_string_not_equal(wider.variant, random.variant);
 }
 
+/* What selects the weights changes them: the rule, and of the evaluations those that it looks at. */
+static void what_selects_the_weights_is_part_of_them(void **state)
+{
+    (void)state;
+#define BEST(rule, more) BASE "[train]\nlength = 4..8\n[eval]\nselect = " rule "\n" more
+    static const struct { const char *text, *like; int same; } with[] = {
+        { BASE "[train]\nlength = 4..8\n", BEST("last", "lengths = 8, 12\n"), 1 },
+        { BASE "[train]\nlength = 4..8\n", BEST("best_valid", "lengths = 8\n"), 0 },
+        { BEST("best_valid", "lengths = 8\n"), BEST("best_valid", ""), 1 },
+        { BEST("best_valid", "lengths = 8\n"), BEST("best_valid", "lengths = 8, 12, 16\nsequences = 7\nfree_sequences = 3\n"), 1 },
+        { BEST("best_valid", "lengths = 8\n"), BEST("best_valid", "lengths = 6, 8\n"), 0 },
+        { BEST("best_valid", "lengths = 8\n"), BEST("best_valid", "lengths = 8\nevery = 100\n"), 0 },
+        { BEST("best_valid", "lengths = 8\n"), BEST("best_valid", "lengths = 8\nevery_sequences = 100\n"), 0 },
+        { BEST("best_valid", "lengths = 8\n"), BEST("best_valid", "lengths = 8\nseed = 2\n"), 0 },
+        { BEST("best_valid", "lengths = 8, 12\n"), BEST("best_longer", "lengths = 8, 12\n"), 0 },
+        { BEST("best_longer", "lengths = 8, 12\n"), BEST("best_longer", "lengths = 6, 12\n"), 1 },
+        { BEST("best_longer", "lengths = 12\n"), BEST("best_longer", "lengths = 12, 13\n"), 0 } };
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++) {
+        struct keys a = keys_of(with[i].text), b = keys_of(with[i].like);
+        int same = !strcmp(a.key, b.key), same_variant = !strcmp(a.variant, b.variant);
+        if (same != with[i].same || same_variant != with[i].same)
+            fail_msg("%s identity, expected %s:\n%s\n%s", with[i].same ? "another" : "the same", with[i].same ? "the same" : "another", with[i].text, with[i].like);
+        assert_string_equal(a.task_key, b.task_key);
+    }
+    struct built b;
+    build(&b, BEST("best_longer", "lengths = 8, 12, 16\n"));
+    if (!strstr(b.config.json, ",\"seed\":3,\"select\":{\"by\":\"best_longer\",\"every\":250,\"lengths\":[12,16],\"seed\":1,\"sequences\":200},\"task\":"))
+        fail_msg("no selection in %s", b.config.json);
+    release(&b);
+#undef BEST
+}
+
 /* ---- any configuration comes back from its settings ---- */
 
 static int64_t between(struct lab_rng *r, double lo, double hi) { return (int64_t)floor(lo + lab_rng_unit(r) * (hi - lo + 1)); }
@@ -234,7 +267,7 @@ static void add_section(struct str *out, const char *section, const struct lab_o
     for (int i = n - 1; i >= 0; i--) {
         int j = (int)lab_rng_below(r, (uint32_t)i + 1), row = at[j];
         at[j] = at[i];
-        if (lab_rng_below(r, 4) == 0 || !strcmp(table[row].name, "odd")) continue;
+        if (lab_rng_below(r, 4) == 0 || !strcmp(table[row].name, "odd") || !strcmp(table[row].name, "select")) continue;
         int fits = !strcmp(table[row].name, "heads") || !strcmp(table[row].name, "d_model");
         str_printf(out, "%s = ", table[row].name);
         if (fits) str_printf(out, "%d", table[row].name[0] == 'h' ? 1 << between(r, 0, 6) : 64 * (int)between(r, 1, 9));
@@ -359,6 +392,11 @@ static const struct { const char *text, *message; } refused[] = {
     { RUN("plain", "small") "[train]\nlength = 1..9\n", "f.ini:6: train.length: length 1 is outside task small's range 2..16" },
     { RUN("plain", "small") "[train]\nlength = 4..17\n", "f.ini:6: train.length: length 17 is outside task small's range 2..16" },
     { RUN("plain", "small") "[eval]\nlengths = 8, 17\n", "f.ini:6: eval.lengths: length 17 is outside task small's range 2..16" },
+    { RUN("plain", "echo") "[eval]\nselect = test\n", "f.ini:6: select = 'test': expected last | best_valid | best_longer" },
+    { RUN("plain", "echo") "[eval]\nselect = best_test\n", "f.ini:6: select = 'best_test': expected last | best_valid | best_longer" },
+    { RUN("plain", "echo") "[eval]\nlengths = 12\nselect = best_valid\n", "f.ini:7: eval.select = best_valid needs a trained length in eval.lengths; training is at 8..8" },
+    { RUN("plain", "echo") "[eval]\nlengths = 8\nselect = best_longer\n", "f.ini:7: eval.select = best_longer needs a longer length in eval.lengths; training is at 8..8" },
+    { RUN("plain", "echo") "[eval]\nselect = best_valid\nevery = 0\n", "f.ini:6: eval.select = best_valid chooses between the evaluations during training, and there is none: set eval.every to 1..2000" },
     { RUN("rich", "echo") "[eval]\nlengths = 8, 801\n", "f.ini:2: encoder rich: size 8 is for 800 positions, needed are 801" },
     { RUN("plain", "echo") "[train]\nbatch = 1000000\nlength = 10000\n", "f.ini:6: train.batch = 1000000 sequences of 10000 tokens are more than" },
     { RUN("plain", "silent"), "f.ini:3: task silent describes itself with vocabularies 10, 0, lengths 1..1000 and 1 slices: the plugin is at fault" },
@@ -431,6 +469,7 @@ int main(void)
         cmocka_unit_test(spelling_changes_nothing),
         cmocka_unit_test(each_key_changes_the_identity),
         cmocka_unit_test(positions_count_once_they_are_not_sequential),
+        cmocka_unit_test(what_selects_the_weights_is_part_of_them),
         cmocka_unit_test(settings_give_the_same_run_back),
         cmocka_unit_test(the_longest_list_comes_back),
         cmocka_unit_test(lengths_and_dims_are_on_the_tape),

@@ -75,29 +75,36 @@ static void close_fixture(struct fixture *f)
 
 /* ---- what is emitted ---- */
 
-struct taken { struct record record[32]; int n, refuse_at; char chain[HASH_HEX]; };
+struct taken { struct record record[32]; int n, refuse_at; unsigned char sum[32]; };     /* sum: of the frames' SHA-256, big-endian */
 static int take(void *ctx, const struct record *r)
 {
     struct taken *t = ctx;
     unsigned char frame[RECORD_FRAME_MAX];
     if (t->n == t->refuse_at) return -1;
-    struct hash h;
-    hash_init(&h);
-    hash_add(&h, t->chain, strlen(t->chain));
-    hash_add(&h, frame, record_encode(r, frame));
-    hash_end(&h, t->chain);
+    uint8_t digest[32];
+    SHA2_CTX sha;
+    SHA256Init(&sha);
+    SHA256Update(&sha, frame, record_encode(r, frame));
+    SHA256Final(digest, &sha);
+    for (int i = 31, carry = 0; i >= 0; i--) {
+        carry += t->sum[i] + digest[i];
+        t->sum[i] = (unsigned char)carry;
+        carry >>= 8;
+    }
     t->record[t->n++] = *r;
     return 0;
 }
 
-/* Evaluates; the hash of the results must be the chain over the frames that were taken. */
+/* Evaluates; the hash of the results must be the sum over the frames that were taken. */
 static int evaluate(struct fixture *f, const struct eval_request *q, struct taken *t, struct lab_err *err)
 {
     struct record_sink sink = { take, t };
     char told[HASH_HEX] = "";
     *t = (struct taken){ .refuse_at = -1 };
     int rc = eval_run(&f->model, &f->data, q, &sink, told, NULL, err);
-    assert_string_equal(told, t->chain);
+    char sum[HASH_HEX];
+    for (int i = 0; i < 32; i++) sprintf(sum + 2 * i, "%02x", t->sum[i]);
+    assert_string_equal(told, t->n ? sum : "");
     return rc;
 }
 

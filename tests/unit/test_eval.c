@@ -189,6 +189,87 @@ static void free_running_is_greedy_decoding(void **unused)
     }
 }
 
+/* As it can be done without keeping anything: whole forwards until no guess changes. */
+static void write_by_forward(struct rig *r, int length, int n)
+{
+    struct lab_err err;
+    if (data_eval(&r->data, LAB_TEST, length, 0, n, NULL, &err) != 0) fail_msg("%s", err.msg);
+    const struct model_batch *b = &r->data.batch;
+    int V = r->model.setup.vocab_out;
+    for (int changed = 1; changed; ) {
+        changed = 0;
+        model_forward(&r->model, b, 0, 0);
+        for (int i = 0; i < b->B; i++)
+            for (int t = r->data.prompt[i] - 1; t + 1 < b->T; t++) {
+                const lab_real *logits = r->model.logits + ((size_t)i * b->T + t) * V;
+                int32_t guess = 0, *next = r->data.token + (size_t)i * b->T + t + 1;
+                if (r->data.target[(size_t)i * b->T + t] < 0) continue;
+                for (int v = 1; v < V; v++) if (logits[v] > logits[guess]) guess = v;
+                changed |= *next != guess;
+                *next = guess;
+            }
+    }
+}
+
+/* The same tokens, and the same logits wherever the model answers, as whole forwards give. */
+static void check_decoding(const char *encoder, const char *file, const char *task, int length, int steps, const char *settings)
+{
+    static int32_t token[1024];
+    static lab_real logits[1024 * 64];
+    struct rig r;
+    rig_init(&r, encoder, file, task, settings);
+    learn(&r, steps);
+    int T = config_tape(&r.config, length), n = r.model.setup.infer_tokens / T, N = n * T, V = r.model.setup.vocab_out;   /* one batch */
+    assert_true(n > 3 && N <= 1024 && V <= 64);
+    write_by_forward(&r, length, n);
+    memcpy(token, r.data.token, (size_t)N * sizeof *token);
+    memcpy(logits, r.model.logits, (size_t)N * V * sizeof *logits);
+    struct seen alone = evaluate(&r, length, n, 1);        /* leaves its tokens and logits behind */
+    for (int i = 0; i < N; i++) {
+        if (r.data.token[i] != token[i]) fail_msg("%s, %s: token %d of sequence %d is %d, expected %d", encoder, task, i % T, i / T, (int)r.data.token[i], (int)token[i]);
+        for (int v = 0; v < V && r.data.target[i] >= 0; v++)
+            if (fabs((double)(r.model.logits[(size_t)i * V + v] - logits[(size_t)i * V + v])) > 2e-4)
+                fail_msg("%s, %s: logit %d at %d of sequence %d is %g, expected %g\n%s", encoder, task, v, i % T, i / T, (double)r.model.logits[(size_t)i * V + v], (double)logits[(size_t)i * V + v], settings);
+    }
+    if (steps < 50) assert_true(alone.eval.n_exact < n);   /* there were mistakes to go on from */
+    rig_release(&r);
+}
+
+/* Every encoder, sequences longer than those of training and than a tile, positions that are given, drawn, or spread out. */
+static void every_encoder_decodes_with_what_it_knows(void **unused)
+{
+    (void)unused;
+    static const char *const encoder[] = { "none", "sinusoidal", "learned", "fourier", "rope", "xpos", "transformer_xl", "shaw", "swin", "t5", "alibi",
+                                           "kerple", "fire", "sandwich", "cope", "forget" };
+    static const char *const positions[] = { "", "[positions]\nsource = random\nmax = 120\n", "[positions]\nsource = offset\nmax = 120\n",
+                                             "[positions]\nsource = scaled\nmax = 120\n" };
+    static const struct { const char *model; int length, steps; } kind[] = {
+        { "d_model = 16\nheads = 2\nlayers = 2\nd_ff = 16\n", 22, 12 },
+        { "d_model = 16\nheads = 4\nlayers = 1\nd_ff = 24\nnorm = pre\nactivation = swiglu\nnorm_type = rmsnorm\n", 24, 80 } };
+    char settings[1024];
+    for (size_t e = 0; e < sizeof encoder / sizeof *encoder; e++)
+        for (size_t p = 0; p < 4; p++)
+            for (size_t k = 0; k < 2; k++) {
+                snprintf(settings, sizeof settings, "[train]\nlength = 2..6\nbatch = 16\n[eval]\nlengths = %d\n[model]\ncausal = yes\n%s%s%s[task.mcgill_reverse]\nsymbols = 5\n",
+                         kind[k].length, kind[k].model, positions[p], strcmp(encoder[e], "learned") ? "" : "[encoder.learned]\nmax_len = 130\n");
+                check_decoding(encoder[e], "mcgill", "mcgill_reverse", kind[k].length, kind[k].steps, settings);
+            }
+    /* Past a tile of 64, where the bias comes in pieces. */
+    for (size_t e = 0; e < sizeof encoder / sizeof *encoder; e++) {
+        snprintf(settings, sizeof settings, "[train]\nlength = 2..6\nbatch = 16\n[eval]\nlengths = 48\n[model]\ncausal = yes\nd_model = 16\nheads = 2\nd_ff = 16\n%s[task.mcgill_copy]\nsymbols = 5\n",
+                 strcmp(encoder[e], "learned") ? "" : "[encoder.learned]\nmax_len = 130\n");
+        check_decoding(encoder[e], "mcgill", "mcgill_copy", 48, 10, settings);
+    }
+    /* What the hook makes of a key depends on all positions of the sequence. */
+    static const char *const scaling[] = { "linear\nfactor = 4", "ntk\nfactor = 4", "ntk_dynamic\nfactor = 2", "yarn\nfactor = 4" };
+    for (size_t s = 0; s < 4; s++)
+        for (size_t p = 0; p < 2; p++) {
+            snprintf(settings, sizeof settings, "[train]\nlength = 2..6\nbatch = 16\n[eval]\nlengths = 22\n[model]\ncausal = yes\nd_model = 16\nheads = 2\nd_ff = 16\n%s[encoder.rope]\nscaling = %s\n[task.mcgill_reverse]\nsymbols = 5\n", positions[p], scaling[s]);
+            check_decoding("rope", "mcgill", "mcgill_reverse", 22, 10, settings);
+        }
+    check_decoding("rope", "addition", "coupled_addition", 9, 10, "[train]\nlength = 1..3\nbatch = 16\n[eval]\nlengths = 9\n[model]\ncausal = yes\nd_model = 16\nheads = 2\nd_ff = 16\n[task.coupled_addition]\nmax_position = 20\n");
+}
+
 static void without_a_mistake_both_are_equal(void **unused)
 {
     (void)unused;
@@ -218,6 +299,7 @@ int main(void)
 {
     const struct CMUnitTest test[] = {
         cmocka_unit_test(uncounted_targets_are_trained_on_only), cmocka_unit_test(slices_add_up), cmocka_unit_test(free_running_is_greedy_decoding),
+        cmocka_unit_test(every_encoder_decodes_with_what_it_knows),
         cmocka_unit_test(without_a_mistake_both_are_equal), cmocka_unit_test(only_causal_tasks_continue) };
     return cmocka_run_group_tests(test, NULL, NULL);
 }

@@ -16,9 +16,8 @@ static const double same = sizeof(lab_real) == sizeof(double) ? 1e-11 : 2e-5;
 struct kind { const char *name, *option[TINY_OPTIONS]; };
 
 /* Logits of a model with equal shared weights; parameters of the encoder whose name starts with `put` become `value`. */
-static void logits_of(const struct kind *kind, int causal, const char *put, double value, double *out)
+static void logits_at(const int32_t *pos, const struct kind *kind, int causal, const char *put, double value, double *out)
 {
-    static const int32_t pos[T] = { 0, 1, 2, 3, 7, 8, 30, 31, 32 };
     int32_t token[B * T];
     struct tiny tiny;
     struct tiny_spec spec = { .encoder = kind->name, .model = { .d_model = D, .heads = HEADS, .layers = 2, .d_ff = 12, .causal = causal },
@@ -35,6 +34,12 @@ static void logits_of(const struct kind *kind, int causal, const char *put, doub
     model_forward(&tiny.model, &batch, 0, 0);
     for (int i = 0; i < N; i++) out[i] = (double)tiny.model.logits[i];
     tiny_close(&tiny);
+}
+
+static void logits_of(const struct kind *kind, int causal, const char *put, double value, double *out)
+{
+    static const int32_t gaps[T] = { 0, 1, 2, 3, 7, 8, 30, 31, 32 };
+    logits_at(gaps, kind, causal, put, value, out);
 }
 
 static void neutral_values_leave_the_plainer_encoder(void **state)
@@ -69,6 +74,17 @@ static void neutral_values_leave_the_plainer_encoder(void **state)
         snprintf(what, sizeof what, "row %zu: %s against %s, largest difference", i, pair[i].kind.name, pair[i].plain.name);
         assert_near_one(what, largest, 0, same);
     }
+}
+
+/* Gates that see nothing keep the same share at every token, half at b = 0: alibi's penalty of the distance, with slope ln 2. */
+static void forget_with_constant_gates_is_alibi(void **state)
+{
+    (void)state;
+    static const int32_t pos[T] = { 0, 1, 2, 3, 4, 5, 6, 7, 8 };
+    double forget[N], alibi[N];
+    logits_at(pos, &(struct kind){ "forget", { NULL } }, 1, "encoder.weight", 0, forget);
+    logits_at(pos, &(struct kind){ "alibi", { "learned=yes" } }, 1, "encoder.slope", 0.69314718055994531, alibi);
+    for (int i = 0; i < N; i++) assert_near_one("logit", forget[i], alibi[i], same);
 }
 
 /* That the comparison above can fail: the same encoders away from their neutral values. */
@@ -172,12 +188,12 @@ static void alibi_sides(void **state)
     }
 }
 
-/* At distance 0 every cosine is 1; at distance 1 with four dimensions they are cos 1 and cos 0.01; head h of 8 is divided by h. */
+/* At distance 0 every cosine is 1; at distance 1 with four dimensions they are cos 0.01 and cos 0.0001; head h of 8 is divided by h. */
 static void sandwich_is_a_sum_of_cosines(void **state)
 {
     (void)state;
     const int32_t query[1] = { 20 }, key[3] = { 20, 19, 21 };
-    const double one = 0.54030230586813972 + 0.99995000041666528;
+    const double one = 0.99995000041666526 + 0.99999999500000003;
     lab_real b[8 * 3];
     bias_of(&(struct kind){ "sandwich", { "dims=4" } }, 8, 0, query, 1, key, 3, b);
     for (int h = 1; h <= 8; h++) {
@@ -191,6 +207,7 @@ int main(void)
 {
     const struct CMUnitTest test[] = {
         cmocka_unit_test(neutral_values_leave_the_plainer_encoder), cmocka_unit_test(other_values_make_a_difference),
+        cmocka_unit_test(forget_with_constant_gates_is_alibi),
         cmocka_unit_test(alibi_slopes_are_the_published_ones), cmocka_unit_test(causal_alibi_is_a_ramp_over_keys_up_to_a_shift_of_rows),
         cmocka_unit_test(alibi_sides), cmocka_unit_test(sandwich_is_a_sum_of_cosines) };
     return cmocka_run_group_tests(test, NULL, NULL);

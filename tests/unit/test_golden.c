@@ -117,7 +117,7 @@ static void settle_idle_bias(struct model *model, const struct golden *start, co
     const struct golden_line *fraction = golden_find(g, "option.", "fraction");
     const char *encoder = golden_get(g, "", "encoder")->text;
     size_t turned = fraction ? (size_t)(strtod(fraction->text, NULL) * (double)head) : 0;
-    if (!strcmp(encoder, "xpos") || !strcmp(encoder, "cope")) turned = head;         /* cope's gates see the whole product */
+    if (!strcmp(encoder, "xpos") || !strcmp(encoder, "cope") || !strcmp(encoder, "forget")) turned = head;     /* whose gates see all of a key */
     for (int i = 0; i < model->n_param; i++) {
         struct model_param *p = &model->param[i];
         if (strstr(p->name, "in_proj_bias"))

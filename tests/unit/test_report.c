@@ -40,7 +40,7 @@ static void done(int number, const char *encoder, const char *task, int seed, in
 }
 static void ceiling(const char *task)
 {
-    struct record c = { .type = RECORD_CEILING, .length = 16, .value = 0.24, .error = 0.001, .n = 1000 };
+    struct record c = { .type = RECORD_CEILING, .name = "order_blind", .length = 16, .value = 0.24, .error = 0.001, .n = 1000 };
     OK(store_put_ceiling(store, task, task, &c, &err));
 }
 /* shift at 16: none .25 .25 .25, rope .5 .6 .7: differences .25 .35 .45, mean .35, half-width 4.302653 * .1 / sqrt 3 = .248.

@@ -94,7 +94,7 @@ static void done(struct spec spec, int at8, int at12)
 }
 static void ceiling(int length, double value)
 {
-    struct record r = { .type = RECORD_CEILING, .length = length, .value = value, .error = 0.0005, .n = 1000 };
+    struct record r = { .type = RECORD_CEILING, .name = "order_blind", .length = length, .value = value, .error = 0.0005, .n = 1000 };
     OK(store_put_ceiling(store, "shift/1", "shift", &r, &err));
 }
 
@@ -227,11 +227,12 @@ static void a_leak_is_flagged(void **state)
     (void)state;
     ceiling(8, 0.317), ceiling(12, 0.266);
     begin_sweep("tight");
-    done((struct spec){ .encoder = "none" }, 336, 266);      /* 0.019 above */
+    /* 0.02 and 3 sqrt(c (1 - c) / 1000 + 0.0005^2): up to 0.38117 and 0.32795 */
+    done((struct spec){ .encoder = "none" }, 381, 327);
     lacks(output(results_print, NULL), "leak");
     begin_sweep("leaking");
-    done((struct spec){ .encoder = "none", .seed = 1 }, 317, 287);           /* 0.021 above at 12 */
-    contains(output(results_print, NULL), "suspect a leak: none reaches 0.287 at length 12, where no more than 0.266");
+    done((struct spec){ .encoder = "none", .seed = 1 }, 317, 328);
+    contains(output(results_print, NULL), "suspect a leak: none reaches 0.328 at length 12, where no more than 0.266");
     begin_sweep("others");
     done((struct spec){ .encoder = "rope" }, 1000, 900);
     lacks(output(results_print, NULL), "leak");
@@ -283,7 +284,7 @@ static void json_holds_the_same_numbers(void **state)
     char *text = output(results_json, "json");
     contains(text, "[\n{\"task\": \"shift\", \"train_length\": \"8\", \"encoder\": \"none\", \"label\": \"\", \"length\": 8, \"seeds\": 2, "
                    "\"seeds_planned\": 2, \"mean\": 0.5, \"half_width\": 3.17655");
-    contains(text, "\"min\": 0.25, \"max\": 0.75, \"solved\": 0, \"sequence_mean\": 0.5, \"chance\": 0.1, \"order_blind_ceiling\": 0.5},\n");
+    contains(text, "\"min\": 0.25, \"max\": 0.75, \"solved\": 0, \"sequence_mean\": 0.5, \"chance\": 0.1, \"majority\": null, \"order_blind_ceiling\": 0.5},\n");
     contains(text, "\"length\": 12, \"seeds\": 2, \"seeds_planned\": 2, \"mean\": 0.25, \"half_width\": 0, ");
     contains(text, "\"order_blind_ceiling\": null}\n]\n");
 }

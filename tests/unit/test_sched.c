@@ -157,7 +157,7 @@ static const struct { const char *name; void (*act)(void); } script[] = {
     { "done", do_done }, { "slow", do_slow }, { "crash", do_crash }, { "exit3", do_exit3 }, { "exit0", do_exit0 }, { "late", do_late },
     { "nan", do_nan }, { "utf8", do_utf8 }, { "garbage", do_garbage }, { "twice", do_twice }, { "count", do_count }, { "torn", do_torn },
     { "torn0", do_torn0 }, { "chatty", do_chatty }, { "print", do_print }, { "many", do_many }, { "hang", do_hang }, { "deaf", do_deaf },
-    { "child", do_child }, { "fds", do_fds }, { "eat", do_eat } };
+    { "child", do_child }, { "causal", do_done }, { "fds", do_fds }, { "eat", do_eat } };
 
 static int worker_main(void)
 {
@@ -173,8 +173,11 @@ static int worker_main(void)
     if (!strcmp(job.script, "early")) return train_all(), 0;
     send_start(job.key);
     if (!strcmp(job.kind, "ceiling")) {
-        send_record((struct record){ .type = RECORD_CEILING, .length = 8, .n = 1000, .value = 0.317, .error = 0.001 });
-        send_record((struct record){ .type = RECORD_CEILING, .length = 12, .n = 1000, .value = 0.266, .error = 0.001 });
+        static const struct record ceiling[] = {
+            { .type = RECORD_CEILING, .name = "majority", .length = 8, .n = 1000, .value = 0.1 }, { .type = RECORD_CEILING, .name = "majority", .length = 12, .n = 1000, .value = 0.1 },
+            { .type = RECORD_CEILING, .name = "order_blind", .length = 8, .n = 1000, .value = 0.317, .error = 0.001 },
+            { .type = RECORD_CEILING, .name = "order_blind", .length = 12, .n = 1000, .value = 0.266, .error = 0.001 } };
+        for (int i = 0; i < (strcmp(job.script, "causal") ? 4 : 2); i++) send_record(ceiling[i]);
         return send_done(), 0;
     }
     if (!strcmp(job.kind, "evaluate") && !strcmp(job.script, "half")) return send_eval(12), 5;      /* one of two lengths, then fails */
@@ -499,6 +502,31 @@ static void only_missing_lengths_are_evaluated(void **state)
     world_end(&w);
 }
 
+/* What the file asks for against what the database has: other data, and what the model reaches alone. */
+static void other_evaluations_are_evaluated(void **state)
+{
+    (void)state;
+    struct lab_task continued = { .size = sizeof continued, .name = "reverse", .flags = LAB_TASK_CAUSAL };
+    WORLD(w, "done");
+    run_sched(&w, (struct sched_options){ .jobs = 1 });
+    touch_weights(&w, 0);
+    const struct run_config done = w.run[0].config;
+    static const struct { int seed, free, causal; enum sched_need need; } change[] = {
+        { 0, 0, 0, SCHED_NOTHING }, { 7, 0, 0, SCHED_EVALUATE }, { 0, 50, 0, SCHED_NOTHING }, { 0, 50, 1, SCHED_EVALUATE }, { 0, 0, 1, SCHED_NOTHING } };
+    for (size_t i = 0; i < sizeof change / sizeof *change; i++) {
+        struct run_config c = done;
+        struct option_list lengths;
+        enum sched_need need;
+        struct lab_err err = { "" };
+        c.eval.seed = change[i].seed, c.eval.free_sequences = change[i].free, c.model.causal = change[i].causal;
+        if (c.model.causal) c.task = &continued;
+        assert_int_equal(sched_need(w.store, &c, &need, &lengths, &err), 0);
+        if (need != change[i].need) fail_msg("change %zu needs %d, expected %d", i, (int)need, (int)change[i].need);
+        assert_int_equal(lengths.n, need == SCHED_EVALUATE ? 2 : 0);
+    }
+    world_end(&w);
+}
+
 static void without_weights_a_run_is_trained_again(void **state)
 {
     (void)state;
@@ -520,7 +548,8 @@ static void ceilings_are_computed_once(void **state)
     WORLD(w, "done", "slow");
     w.run[0].config.task = w.run[1].config.task = &exchangeable;
     run_sched(&w, (struct sched_options){ .jobs = 2 });
-    assert_string_equal(ask(&w, "SELECT group_concat(length || ' ' || value, ', ') FROM ceiling", NULL), "8 0.317, 12 0.266");
+    assert_string_equal(ask(&w, "SELECT group_concat(length || ' ' || value, ', ') FROM ceiling WHERE kind = 'order_blind'", NULL), "8 0.317, 12 0.266");
+    assert_string_equal(ask(&w, "SELECT group_concat(length || ' ' || value, ', ') FROM ceiling WHERE kind = 'majority'", NULL), "8 0.1, 12 0.1");
     assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "2");
     struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 2, .program = "/nowhere/lab" });
     assert_int_equal(r.already, 2);
@@ -528,11 +557,14 @@ static void ceilings_are_computed_once(void **state)
     snprintf(log, sizeof log, "%s/logs", w.folder);
     assert_int_not_equal(access(log, F_OK), 0);
     world_end(&w);
-    WORLD(causal, "done");
+    WORLD(causal, "causal");
     causal.run[0].config.task = &exchangeable;
     causal.run[0].config.model.causal = 1;                                                  /* it knows how much it has seen: no ceiling */
     run_sched(&causal, (struct sched_options){ .jobs = 1 });
-    assert_string_equal(ask(&causal, "SELECT count(*) FROM ceiling", NULL), "0");
+    assert_string_equal(ask(&causal, "SELECT group_concat(kind || length, ' ') FROM ceiling", NULL), "majority8 majority12");
+    snprintf(log, sizeof log, "%s/logs", causal.folder);
+    r = run_sched(&causal, (struct sched_options){ .jobs = 2, .program = "/nowhere/lab" });  /* and none is missed */
+    assert_int_not_equal(access(log, F_OK), 0);
     world_end(&causal);
 }
 
@@ -760,14 +792,14 @@ static void memory_is_limited(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc > 1 && !strcmp(argv[1], "work")) return worker_main();
+    if (argc > 1 && !strcmp(argv[1], "worker")) return worker_main();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_sweep_is_done_once), cmocka_unit_test(each_failure_costs_its_own_run),
         cmocka_unit_test(failed_runs_are_tried_again_on_demand), cmocka_unit_test(no_other_run_is_started_then), cmocka_unit_test(finishing_order_does_not_matter),
         cmocka_unit_test(workers_inherit_nothing), cmocka_unit_test(a_talkative_worker_does_not_fill_the_disk),
         cmocka_unit_test(logs_are_of_the_last_attempt), cmocka_unit_test(many_records_all_arrive),
         cmocka_unit_test(a_process_left_behind_is_ended), cmocka_unit_test(a_worker_that_cannot_be_executed_fails),
-        cmocka_unit_test(only_missing_lengths_are_evaluated), cmocka_unit_test(without_weights_a_run_is_trained_again),
+        cmocka_unit_test(only_missing_lengths_are_evaluated), cmocka_unit_test(other_evaluations_are_evaluated), cmocka_unit_test(without_weights_a_run_is_trained_again),
         cmocka_unit_test(ceilings_are_computed_once), cmocka_unit_test(a_signal_stops_cleanly),
         cmocka_unit_test(a_second_signal_stops_at_once), cmocka_unit_test(a_killed_supervisor_blocks_nothing),
         cmocka_unit_test(two_share_a_sweep),

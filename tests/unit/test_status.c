@@ -114,11 +114,72 @@ static void long_lists_are_cut_and_counted(void **state)
     store_close(s);
 }
 
+/* Alone one process would need 10 s, the other 15 s: together they need 6. */
+static void processes_that_share_a_sweep_share_its_time(void **state)
+{
+    (void)state;
+    const char *path = in_folder("shared.db");
+    struct store *s = made_up(path);
+    change(path, "UPDATE attempt SET status = 'running', ended_us = NULL WHERE run_id IN (4, 6)");
+    struct status st;
+    OK(status_read(&st, s, key(1), &err));
+    struct status_sweep *sweep = &st.sweep[0];
+    assert_true(status_left(&st, sweep) < 0);                /* nobody has said anything yet */
+    int running = 0;
+    static const struct { int64_t pid; double left, heard; } said[] = { { 1, 10, 0 }, { 1, 99, -20 }, { 2, 25, -10 } };
+    for (size_t i = 0; i < sweep->n; i++) {
+        struct status_run *r = &sweep->run[i];
+        if (r->state != STORE_RUNNING) continue;
+        r->pid = said[running].pid, r->left_s = said[running].left, r->heard_us = st.now_us + (int64_t)(1e6 * said[running].heard);
+        running++;
+    }
+    assert_int_equal(running, 3);
+    double left = status_left(&st, sweep);
+    if (fabs(left - 6) > 1e-3) fail_msg("%g s left, expected 6", left);
+    struct str text = { 0 };
+    status_print(&st, &text);
+    assert_non_null(strstr(text.text, "1 pending; 6 s left\n"));
+    str_free(&text);
+    status_release(&st);
+    store_close(s);
+}
+
+/* A line for each that runs, with the last points of its curve; the table is for those that stopped. */
+static void a_screen_has_a_line_for_each_worker(void **state)
+{
+    (void)state;
+    const char *path = in_folder("screen.db");
+    struct store *s = made_up(path);
+    for (int i = 3; i <= 100; i++) put_metric(s, 5, "loss", 10 * i, 1.0 / i);
+    change(path, "UPDATE run SET config = json_set(config, '$.train.steps', 4000)");
+    change(path, "UPDATE attempt SET started_us = 0, beat_us = 10000000, from_step = 1000, last_step = 1100, status = 'running', ended_us = NULL WHERE attempt_id = 5");
+    change(path, "UPDATE run SET task = 'a' || char(27) || '[2J' WHERE run_id = 5");
+    change(path, "UPDATE attempt SET boot_id = 'of last year' WHERE attempt_id = 6");
+    struct status st;
+    struct str text = { 0 };
+    OK(status_read(&st, s, key(1), &err));
+    const struct status_run *r = &st.sweep[0].run[3];
+    assert_int_equal(r->n_curve, LIVE_POINTS);
+    assert_true(r->curve[LIVE_POINTS - 1] == 1.0 / 100 && r->curve[0] == 1.0 / (101 - LIVE_POINTS));
+    status_live(&st, 200, 0, &text);
+    /* 100 steps in 10 s; 2900 more */
+    const char *line = strstr(text.text, "a\\x1b[2J rope seed 4  1100/4000  0.0100  ");
+    if (!line) fail_msg("no line for the worker: %s", text.text);
+    assert_non_null(strstr(line, "  10 steps/s  4 min 50 s left  heard of "));
+    assert_null(strchr(text.text, '\033'));
+    assert_null(strstr(text.text, "\nrunning"));
+    assert_non_null(strstr(text.text, "\nfailed       reverse rope seed 1 "));
+    str_free(&text);
+    status_release(&st);
+    store_close(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(counts_what_each_sweep_asked_for), cmocka_unit_test(shows_names_without_obeying_them),
-        cmocka_unit_test(long_lists_are_cut_and_counted),
+        cmocka_unit_test(long_lists_are_cut_and_counted), cmocka_unit_test(processes_that_share_a_sweep_share_its_time),
+        cmocka_unit_test(a_screen_has_a_line_for_each_worker),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -39,7 +39,7 @@ static void makes_folders_and_tables(void **state)
     assert_string_equal(ask(path, "PRAGMA user_version"), "1");
     assert_string_equal(ask(path, "PRAGMA journal_mode"), "wal");
     assert_string_equal(ask(path, "SELECT group_concat(name) FROM (SELECT name FROM sqlite_schema WHERE type='view' ORDER BY name)"),
-                        "by_length,by_position,by_seed,by_slice,curves,diverged,failures,free_running,paired,results,runs");
+                        "by_length,by_position,by_seed,by_slice,curves,diverged,failures,free_running,leaks,paired,results,runs");
     assert_string_equal(ask(path, "SELECT length(value) = 36 AND value LIKE '________-____-4___-____-____________' FROM meta WHERE key='db_uuid'"), "1");
     int64_t created = atoll(ask(path, "SELECT value FROM meta WHERE key='created_us'"));
     assert_in_range(created, before, clock_utc_us());
@@ -554,6 +554,34 @@ static void the_scheduler_is_remembered(void **state)
 
 /* ---- records ---- */
 
+/* Other data: what was measured before goes, with all that belongs to it; other steps and lengths stay. */
+static void an_evaluation_on_other_data_replaces(void **state)
+{
+    (void)state;
+    const char *p = in_folder("lab.db");
+    struct store *s = open_new(p);
+    int64_t attempt = begin_attempt(s, add_run(s, 1, "rope", "shift", 0, ""));
+    struct record eval = { .type = RECORD_EVAL, .split = "test", .length = 8, .step = 10, .n = 50, .n_tok = 400, .n_tok_ok = 9, .position = 1 };
+    struct record position = { .type = RECORD_EVAL_POSITION, .split = "test", .length = 8, .step = 10, .position = 3, .n_tok = 50, .n_tok_ok = 5 };
+    struct record slice = { .type = RECORD_EVAL_SLICE, .split = "test", .length = 8, .step = 10, .position = 2, .n = 50, .n_tok = 400, .n_tok_ok = 9 };
+    OK(store_begin(s, &err));
+    OK(store_put_record(s, attempt, &eval, &err));
+    OK(store_put_record(s, attempt, &position, &err));
+    OK(store_put_record(s, attempt, &slice, &err));
+    position.step = 5, eval.step = 5;
+    OK(store_put_record(s, attempt, &eval, &err));
+    OK(store_put_record(s, attempt, &position, &err));
+    eval.step = 10, eval.position = 2, eval.n = 20, eval.n_tok = 160;                        /* another seed, fewer sequences */
+    OK(store_put_record(s, attempt, &eval, &err));
+    slice.position = 4, slice.n = 20;
+    OK(store_put_record(s, attempt, &slice, &err));
+    OK(store_commit(s, &err));
+    store_close(s);
+    assert_string_equal(ask(p, "SELECT group_concat(step||' '||seed||' '||n, ', ') FROM eval"), "5 1 50, 10 2 20");
+    assert_string_equal(ask(p, "SELECT group_concat(step||' '||position, ', ') FROM eval_position"), "5 3");
+    assert_string_equal(ask(p, "SELECT group_concat(step||' '||slice||' '||n, ', ') FROM eval_slice"), "10 4 20");
+}
+
 static void every_record_comes_back(void **state)
 {
     (void)state;
@@ -563,7 +591,7 @@ static void every_record_comes_back(void **state)
     struct record position = { .type = RECORD_EVAL_POSITION, .split = "test", .length = 12, .step = 2000, .position = 11, .n_tok = 1000, .n_tok_ok = 640 };
     struct record untrained = { .type = RECORD_UNTRAINED, .name = "encoder.table", .position = 8, .n = 56, .length = 64 };
     struct record artifact = { .type = RECORD_ARTIFACT, .name = "weights", .text = "results/w/1.safetensors", .n_tok = 4096, .sha256 = "ab" };
-    struct record ceiling = { .type = RECORD_CEILING, .length = 8, .value = 0.317, .error = 0.001, .n = 20000 };
+    struct record ceiling = { .type = RECORD_CEILING, .name = "order_blind", .length = 8, .value = 0.317, .error = 0.001, .n = 20000 };
     struct record wrong = { .type = RECORD_PROGRESS };
     int found, yes;
     double value, error, ms;
@@ -585,19 +613,19 @@ static void every_record_comes_back(void **state)
     assert_string_equal(ask(p, "SELECT split||' '||length||' '||step||' '||position||' '||n||' '||n_ok FROM eval_position"), "test 12 2000 11 1000 640");
     assert_string_equal(ask(p, "SELECT parameter||' '||first_row||' '||rows||' '||of_rows FROM untrained"), "encoder.table 8 56 64");
     assert_string_equal(ask(p, "SELECT path||' '||kind||' '||bytes||' '||sha256 FROM artifact"), "results/w/1.safetensors weights 4096 ab");
-    OK(store_ceiling(s, key(9), 8, &found, &value, &error, &err));
+    OK(store_ceiling(s, key(9), 8, "order_blind", &found, &value, &error, &err));
     assert_true(found && value == 0.317 && error == 0.001);
-    OK(store_ceiling(s, key(9), 12, &found, &value, &error, &err));
+    OK(store_ceiling(s, key(9), 12, "order_blind", &found, &value, &error, &err));
     assert_false(found);
 
-    OK(store_has_eval(s, key(1), 12, 1000, &yes, &err));
+    OK(store_has_eval(s, key(1), &(struct store_eval){ "test", 12, 1000, 0 }, &yes, &err));
     assert_false(yes);                                           /* not done yet */
     OK(store_step_ms(s, "variant", &ms, &err));
     assert_true(ms == 0);
     end_attempt(s, attempt, "done", NULL);
     static const struct { int length, n, yes; } has[] = { { 12, 1000, 1 }, { 12, 500, 1 }, { 12, 1001, 0 }, { 16, 1, 0 } };
     for (size_t i = 0; i < sizeof has / sizeof *has; i++) {
-        OK(store_has_eval(s, key(1), has[i].length, has[i].n, &yes, &err));
+        OK(store_has_eval(s, key(1), &(struct store_eval){ "test", has[i].length, has[i].n, 0 }, &yes, &err));
         assert_int_equal(yes, has[i].yes);
     }
     OK(store_step_ms(s, "variant", &ms, &err));
@@ -607,6 +635,10 @@ static void every_record_comes_back(void **state)
     assert_string_equal(ask(p, "SELECT n||' '||n_exact FROM eval"), "1000 7");
     put_eval(s, attempt, "test", 12, 2000, 2000, 9, 20000, 0.1);
     assert_string_equal(ask(p, "SELECT n||' '||n_exact||' '||data_sha256 FROM eval"), "2000 9 data-12-2000");
+    OK(store_has_eval(s, key(1), &(struct store_eval){ "test", 12, 1, 5 }, &yes, &err));
+    assert_false(yes);                                           /* not of the data of seed 5 */
+    OK(store_has_eval(s, key(1), &(struct store_eval){ "free", 12, 1, 0 }, &yes, &err));
+    assert_false(yes);
     store_close(s);
 }
 
@@ -772,7 +804,7 @@ int main(void)
         TEST(putting_the_plan_twice_changes_nothing), TEST(training_length_is_the_longest), TEST(arms_differ_in_any_option_but_the_seed),
         TEST(one_attempt_runs_and_one_is_done), TEST(attempts_of_dead_processes_are_lost), TEST(a_lock_shows_that_a_process_lives),
         TEST(a_late_result_is_kept_but_not_accepted), TEST(curves_follow_the_checkpoints), TEST(the_scheduler_is_remembered),
-        TEST(every_record_comes_back), TEST(wrong_records_are_refused), TEST(what_is_not_finite_is_null_and_named),
+        TEST(an_evaluation_on_other_data_replaces), TEST(every_record_comes_back), TEST(wrong_records_are_refused), TEST(what_is_not_finite_is_null_and_named),
         TEST(a_reader_never_stops_the_writer), TEST(a_killed_writer_keeps_what_was_committed),
         TEST(a_full_disk_is_named_and_costs_nothing_committed), TEST(versions_with_a_known_bug_are_told) };
     return cmocka_run_group_tests(tests, NULL, NULL);

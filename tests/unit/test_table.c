@@ -138,6 +138,86 @@ static void lines_are_cut_at_columns(void **state)
     }
 }
 
+/* ---- in few columns ---- */
+
+static void check_text(size_t columns, int n_col, const char *const *cell, const char *expected)
+{
+    struct table t;
+    struct str out = { 0 };
+    table_init(&t, n_col);
+    for (; *cell; cell++) {
+        if (**cell == '#') table_number(&t, *cell + 1);
+        else table_add(&t, strcmp(*cell, "~") ? *cell : NULL);
+    }
+    table_text(&t, columns, &out);
+    assert_false(out.failed);
+    assert_string_equal(str_text(&out), expected);
+    str_free(&out);
+    table_free(&t);
+}
+#define CHECK_TEXT(columns, n_col, expected, ...) check_text(columns, n_col, (const char *const[]){ __VA_ARGS__, NULL }, expected)
+
+static void what_fits_stays_as_it_is(void **state)
+{
+    static const char *const cell[] = { "name", "help", "rope", "turns", NULL };
+    (void)state;
+    check_text(0, 2, cell, "name  help\n----  -----\nrope  turns\n");
+    check_text(11, 2, cell, "name  help\n----  -----\nrope  turns\n");
+}
+static void long_texts_are_folded_between_words(void **state)
+{
+    (void)state;
+    CHECK_TEXT(25, 3, "name  steps  help\n----  -----  ------------\nrope      5  turns\n             queries and\n             keys\nt5       10  ok\n",
+               "name", "steps", "help", "rope", "#5", "turns queries and keys", "t5", "#10", "ok");
+}
+static void names_are_cut_behind_underscores_and_numbers_never(void **state)
+{
+    (void)state;
+    CHECK_TEXT(18, 2, " order_  sequence_\n blind_   accuracy\nceiling\n-------  ---------\n   0.25  1234.5678\n", "order_blind_ceiling", "sequence_accuracy", "#0.25", "#1234.5678");
+}
+static void columns_without_room_follow_below(void **state)
+{
+    (void)state;
+    CHECK_TEXT(24, 4, "name    token  sequence\n----  -------  --------\nrope  0.12345   0.12345\nt5          1         2\n\n"
+                      "name     loss\n----  -------\nrope  0.12345\nt5          3\n",
+               "name", "token", "sequence", "loss", "rope", "#0.12345", "#0.12345", "#0.12345", "t5", "#1", "#2", "#3");
+}
+static void no_folded_line_is_wider_and_no_word_is_lost(void **state)
+{
+    static const char *const text[] = { "a", "bb cc", "a_long_name_without_blanks_at_all", "\x1b[31mred", "\u4f4d\u7f6e\u4f4d\u7f6e\u4f4d\u7f6e\u4f4d\u7f6e\u4f4d\u7f6e", "words and more words and more", "" };
+    (void)state;
+    for (size_t columns = 26; columns < 90; columns += 7) {
+        struct table t;
+        struct str out = { 0 };
+        int words = 0;
+        table_init(&t, 5);
+        for (int i = 0; i < 5; i++) table_add(&t, i == 4 ? "last_column_of_all" : "h");
+        for (int i = 0; i < 50; i++) table_add(&t, text[i % 7]);
+        table_text(&t, columns, &out);
+        for (const char *line = str_text(&out); *line; line++) {
+            size_t n = strcspn(line, "\n");
+            if (table_fit(line, n, columns) != n) fail_msg("wider than %zu: %.*s", columns, (int)n, line);
+            line += n;
+        }
+        for (const char *at = str_text(&out); (at = strstr(at, "words")); at++) words++;
+        if (words < 2 * 7) fail_msg("%zu columns: %d words:\n%s", columns, words, str_text(&out));
+        if (strchr(str_text(&out), '\x1b')) fail_msg("a control character got through");
+        str_free(&out);
+        table_free(&t);
+    }
+}
+static void paragraphs_hang(void **state)
+{
+    struct str out = { 0 };
+    (void)state;
+    table_paragraph(&out, "  paper    one two three four", 20, 11);
+    assert_string_equal(str_text(&out), "  paper    one two\n           three\n           four\n");
+    str_clear(&out);
+    table_paragraph(&out, "abcdefghij", 4, 0);
+    assert_string_equal(str_text(&out), "abcd\nefgh\nij\n");
+    str_free(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -147,7 +227,10 @@ int main(void)
         cmocka_unit_test(json_types), cmocka_unit_test(json_stays_valid), cmocka_unit_test(short_last_row_ends_in_null),
         cmocka_unit_test(out_of_memory_is_reported), cmocka_unit_test(html_escapes_and_names_its_headers),
         cmocka_unit_test(latex_escapes_what_tex_would_obey),
-        cmocka_unit_test(lines_are_cut_at_columns),
+        cmocka_unit_test(lines_are_cut_at_columns), cmocka_unit_test(what_fits_stays_as_it_is),
+        cmocka_unit_test(long_texts_are_folded_between_words), cmocka_unit_test(names_are_cut_behind_underscores_and_numbers_never),
+        cmocka_unit_test(columns_without_room_follow_below), cmocka_unit_test(no_folded_line_is_wider_and_no_word_is_lost),
+        cmocka_unit_test(paragraphs_hang),
     };
     return cmocka_run_group_tests_name("table", tests, NULL, NULL);
 }

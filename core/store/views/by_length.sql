@@ -14,7 +14,8 @@ SELECT r.encoder, r.task,
        min(1.0 * e.n_exact / e.n) AS sequence_accuracy_min, max(1.0 * e.n_exact / e.n) AS sequence_accuracy_max,
        avg(e.loss) AS loss_mean, sum(e.loss_special IS NOT NULL) AS loss_nonfinite,
        r.chance,
-       (SELECT value FROM ceiling c WHERE c.task_key = r.task_key AND c.length = e.length) AS order_blind_ceiling,
+       (SELECT value FROM ceiling c WHERE c.task_key = r.task_key AND c.length = e.length AND c.kind = 'majority') AS majority,
+       (SELECT value FROM ceiling c WHERE c.task_key = r.task_key AND c.length = e.length AND c.kind = 'order_blind') AS order_blind_ceiling,
        r.variant, r.arm, r.task_key, e.data_sha256
 FROM run r
 CROSS JOIN attempt a ON a.run_id = r.run_id AND a.status = 'done'

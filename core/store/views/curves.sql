@@ -18,7 +18,7 @@ evaluation(attempt_id, step, name, unit, value, special) AS NOT MATERIALIZED (
                      ELSE 1.0 * e.n_exact / e.n END,
          CASE d.name WHEN 'loss' THEN e.loss_special END
   FROM eval e JOIN metric_def d ON d.name IN ('loss', 'token_accuracy', 'sequence_accuracy')
-  WHERE e.split = 'valid')
+  WHERE e.split IN ('valid', 'longer'))
 SELECT r.encoder, r.task, r.seed, m.name AS name, d.unit, m.step AS step, m.value, m.special, r.variant, r.arm, r.run_key
 FROM run r
 CROSS JOIN attempt a ON a.run_id = r.run_id AND a.status = 'done'

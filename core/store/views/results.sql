@@ -7,7 +7,7 @@ SELECT r.encoder, r.task, r.seed,
        e.split, e.length, e.n, e.n_exact, e.n_tok, e.n_tok_ok,
        1.0 * e.n_tok_ok / e.n_tok AS token_accuracy,
        1.0 * e.n_exact / e.n AS sequence_accuracy,
-       e.loss, e.loss_special, e.step,
+       e.loss, e.loss_special, coalesce(a.selected_step, a.last_step) AS step, r.selection,
        r.train_length, r.parameters, r.chance, r.variant, r.arm, r.task_key, r.run_key, e.data_sha256
 FROM run r
 CROSS JOIN attempt a ON a.run_id = r.run_id AND a.status = 'done'

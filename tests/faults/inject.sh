@@ -1,0 +1,74 @@
+#!/bin/bash
+# inject.sh [STEP] -- the n-th memory request, write, fsync, rename, open, read or mapping of a command fails, for every n.
+#
+# Each time the command must end by itself with one of its exit codes and a message, or with 0 and its whole answer.  What writes
+# is then run again without a fault: it must finish, to the same rows, in a sound database.  SQLite's own requests are many and of
+# one kind: of those every STEP-th (97) is tried, beginning at a place drawn by chance; of the others every n.
+. "$(dirname "$0")/lib.sh"
+step=${1:-97}
+inject=$BUILD/tests/faults/inject.so
+experiment 4 'none, learned' 0 | sed 's/^batch.*/batch = 2\nlog_every = 2/; s/^every.*/every = 2\nevery_sequences = 4/; s/^sequences.*/sequences = 8/; s/= 16$/= 8/; s/= 32$/= 8/' >small.ini
+
+db=whole.db; lab run small.ini --db whole.db --jobs 1 -q >whole.out 2>err
+same "an undisturbed run" $? 0
+undisturbed=$(answer)
+
+# strike KIND N COMMAND...: once with the fault; fails, with a line that says why, if it does not end as it should
+strike() {
+    local kind=$1 n=$2 code; shift 2
+    rm -f fired
+    LD_PRELOAD=$inject LAB_FAULT="$kind $n" LAB_FAULT_FIRED=$PWD/fired timeout -k 1 120 lab "$@" >out 2>err
+    code=$?
+    [ -e fired ] || return 2
+    case $code in
+    0) cmp -s out wanted || { echo "$kind $n: ended well, but its answer differs"; return 1; } ;;
+    1|2|3|75) grep -q '^lab' err || grep -q ': NOT sound$' out || { echo "$kind $n: exit $code without a message"; cat err; return 1; }
+       [ "$(grep -c '^lab [a-z]*: ' err)" -le 2 ] || { echo "$kind $n: more than one message"; cat err; return 1; } ;;
+    *) echo "$kind $n: exit $code"; head -n 5 err; return 1 ;;
+    esac
+}
+# mended: what a fault left behind is finished by the same command, to the same rows
+mended() {
+    lab run small.ini --db one.db --jobs 1 -q >out 2>err || lab retry small.ini --db one.db --jobs 1 -q >out 2>err || { echo "$1: not finished"; cat err; return 1; }
+    db=one.db
+    [ "$(answer)" = "$undisturbed" ] || { echo "$1: other rows"; return 1; }
+    lab fsck --db one.db >out 2>err || { echo "$1: not sound"; cat out; return 1; }
+}
+# half KIND FIRST STEP [SUFFIX] -- COMMAND...: one of the processes that share the n among them
+half() {
+    local kind=$1 n=$2 step=$3 suffix=$4 writes=0 code; shift 5
+    case $1 in run|retry) writes=1 ;; esac
+    while :; do
+        [ $writes = 0 ] || rm -rf one.db* weights checkpoints logs
+        strike "$kind" "$n$suffix" "$@"; code=$?
+        [ $code = 2 ] && break
+        [ $code = 0 ] && { [ $writes = 0 ] || mended "$kind $n$suffix"; } || echo x >>bad
+        echo x >>tried
+        n=$((n + step))
+    done
+}
+# every KIND STEP SUFFIX COMMAND...
+every() {
+    local kind=$1 step=$2 suffix=$3 from=1 i; shift 3
+    [ "$step" = 1 ] || from=$((RANDOM % step + 1))
+    for i in 0 1; do
+        rm -rf part$i; mkdir part$i; cp -r small.ini whole.db weights wanted part$i
+        (cd part$i; half "$kind" $((from + i * step)) $((2 * step)) "$suffix" -- "$@" >said 2>&1) &
+    done
+    wait
+    same "$* with $kind N${suffix:+ and after} failing, $(cat part?/tried 2>/dev/null | wc -l) times" "$(cat part?/bad 2>/dev/null | wc -l)" 0
+    [ ! -e part0/bad -a ! -e part1/bad ] || { cat part?/said | sort | uniq -c | sort -rn | head -n 40; }
+}
+
+for command in 'results small.ini --db whole.db' 'plan small.ini --db whole.db' 'status --db whole.db' 'fsck --db whole.db'; do
+    lab $command >wanted 2>err
+    every malloc 1 '' $command
+    every sqlmalloc $step '' $command
+    for kind in write sync open read map; do every $kind 1 '' $command; done
+done
+cp whole.out wanted; sed -i 's/whole\.db/one.db/' wanted
+for kind in write sync rename open read map malloc; do
+    for suffix in '' +; do every $kind 1 "$suffix" run small.ini --db one.db --jobs 1 -q; done
+done
+every sqlmalloc $((step * 3)) '' run small.ini --db one.db --jobs 1 -q
+finish
