@@ -318,13 +318,14 @@ int study_is_failure(const struct study_run *r)
 
 void study_write_failures(const struct study *s, struct str *out)
 {
-    int failures = 0, failed = 0, open = 0, shown = 0;
+    int failures = 0, failed = 0, open = 0, shown = 0, diverged = 0;
     struct str line = { 0 };
     for (size_t i = 0; i < s->n_run; i++) {
         const char *status = s->run[i].text[STUDY_STATUS];
         int gone = !strcmp(status, "failed") || !strcmp(status, "timeout");
         failures += study_is_failure(&s->run[i]);
         failed += gone;
+        diverged += s->run[i].diverged && !strcmp(status, "done");
         open += strcmp(status, "done") != 0 && !gone;
     }
     if (failures) str_printf(out, "\n%d of %zu runs did not succeed:\n", failures, s->n_run);
@@ -342,6 +343,8 @@ void study_write_failures(const struct study *s, struct str *out)
     }
     if (failures > shown) str_printf(out, "  and %d more: lab query 'SELECT * FROM failures'\n", failures - shown);
     if (failed) str_add(out, "\n`lab retry` runs what failed again\n");
+    if (diverged) str_printf(out, "\n%d of %zu runs %s done, but a number of %s is not finite: lab query 'SELECT * FROM diverged'\n", diverged, s->n_run,
+                             diverged == 1 ? "is" : "are", diverged == 1 ? "it" : "theirs");
     if (open) str_printf(out, "\n%d of %zu runs are not done; the same `lab run` goes on with them\n", open, s->n_run);
     out->failed |= line.failed;
     str_free(&line);

@@ -38,8 +38,7 @@ struct attn {
     lab_real *v, *dv, *dlogits;                  /* general path */
     lab_real *tile;                              /* the kernels' scratch */
     int32_t decodes;                             /* attn_decode will follow forwards without training */
-    lab_real *turned;                            /* keys after the qk hook, for each layer [B,H,T,dh] */
-    size_t turned_size;                          /* elements from one layer's to the next */
+    lab_real *turned; size_t turned_layer;       /* [layers] keys after the qk hook, [B,H,T,dh], and elements of one; none without the hook */
     lab_real *row[6];                            /* of one query: see decode_row */
     void *hook_save[5], *hook_scratch;           /* save by enum lab_hook: each lives until that hook's backward */
 };

@@ -422,6 +422,7 @@ void store_close(struct store *s)
 }
 
 const char *store_path(const struct store *s) { return s->path; }
+const char *store_uuid(const struct store *s) { return s->uuid; }
 const char *store_notice(const struct store *s) { return s->notice; }
 
 int store_begin(struct store *s, struct lab_err *err)

@@ -43,7 +43,7 @@ static void make_shard(const char *name, int run, const char *uuid, int ended, c
     OK(store_put_record(s, attempt, &(struct record){ .type = RECORD_EVAL_POSITION, .split = "test", .length = 8, .step = 2000, .n_tok = 100, .n_tok_ok = 9 }, &err));
     OK(store_put_record(s, attempt, &(struct record){ .type = RECORD_EVAL_SLICE, .split = "test", .length = 8, .step = 2000, .n = 50, .n_tok = 100, .n_tok_ok = 9 }, &err));
     OK(store_put_record(s, attempt, &(struct record){ .type = RECORD_UNTRAINED, .name = "table", .n = 2, .length = 8, .position = 6 }, &err));
-    OK(store_put_ceiling(s, "copy", "copy", &(struct record){ .length = 8, .n = 10, .value = 0.25, .error = 0.01 }, &err));
+    OK(store_put_ceiling(s, "copy", "copy", &(struct record){ .name = "order_blind", .length = 8, .n = 10, .value = 0.25, .error = 0.01 }, &err));
     end_attempt(s, attempt, "done", NULL);
     store_close(s);
     name_attempt(name, "", uuid, ended);
