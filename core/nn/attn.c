@@ -111,11 +111,8 @@ void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int l
         for (int i = 0; i < (train ? 8 : 4); i++) *dense[i] = arena_take(arena, copy * sizeof(real));
     }
     if (a->decodes) {
-        a->turned = arena_take(arena, (size_t)a->layers * sizeof *a->turned);
-        for (int l = 0; a->encoder->qk && l < a->layers; l++) {
-            real *keys = arena_take(arena, (size_t)tokens * a->d * sizeof(real));
-            if (arena->base) a->turned[l] = keys;
-        }
+        a->turned_layer = a->encoder->qk ? (size_t)tokens * a->d : 0;
+        a->turned = arena_take(arena, (size_t)a->layers * a->turned_layer * sizeof *a->turned);
         for (int i = 0; i < 6; i++) a->row[i] = arena_take(arena, (size_t)longest * (i < 3 ? a->H : a->d) * sizeof(real));
     }
     if (general(a)) {
@@ -160,6 +157,11 @@ struct pass {                        /* one layer, one direction */
 
 static void zero(real *x, size_t n) { memset(x, 0, n * sizeof *x); }
 
+static real *turned_at(const struct attn *a, int layer, int first, int T)
+{
+    return a->turned + (size_t)layer * a->turned_layer + (size_t)first * T * a->d;
+}
+
 /* Queries and keys of the chunk, gathered and turned by the qk hook. */
 static void turn(const struct pass *p)
 {
@@ -171,7 +173,7 @@ static void turn(const struct pass *p)
     gather(a->k, qkv + a->d, 3 * a->d, p->count, a->H, T, a->dh);
     TIMED(TIMES_HOOKS, a->encoder->qk(a->self, &c, a->q, a->k, a->q_out, a->k_out));
     if (a->decodes)
-        memcpy(a->turned[p->layer] + (long)p->first * T * a->d, a->k_out, (size_t)p->count * T * a->d * sizeof(real));
+        memcpy(turned_at(a, p->layer, p->first, T), a->k_out, (size_t)p->count * T * a->d * sizeof(real));
 }
 
 static struct lab_call bias_call(const struct pass *p)
@@ -578,7 +580,7 @@ static const real *turn_row(struct attn *a, const real *old, const real *qkv, co
 {
     int T = batch->T, dh = a->dh;
     const real *now = qkv + ((long)b * T + t) * 3 * a->d;
-    real *turned = a->turned[layer] + (long)b * T * a->d, *q_out = a->row[3], *k_out = a->row[4];
+    real *turned = turned_at(a, layer, b, T), *q_out = a->row[3], *k_out = a->row[4];
     struct lab_call c = attn_call(a, batch, LAB_H_QK, b, 1, layer, 0, 0);
     c.Tq = c.Tk = 1, c.pos_q += t, c.pos_k += t, c.key_ok = NULL;
     if (turns_alone(a, &c, old, turned + (long)t * dh, (long)T * dh)) {
@@ -598,7 +600,7 @@ void attn_decode(struct attn *a, real *out, const real *old, const real *qkv, co
     int T = batch->T, n = t + 1, dh = a->dh, dense = a->encoder->qk != NULL;
     real *s = a->row[0], *att = a->row[1], *bias = a->row[2];
     const real *rows = qkv + (long)b * T * 3 * a->d, *q = dense ? turn_row(a, old, qkv, batch, layer, b, t) : rows + (long)t * 3 * a->d;
-    const real *keys = dense ? a->turned[layer] + (long)b * T * a->d : rows + a->d;
+    const real *keys = dense ? turned_at(a, layer, b, T) : rows + a->d;
     long head = dense ? (long)T * dh : dh, step = dense ? dh : 3 * a->d;
     struct lab_call c = attn_call(a, batch, LAB_H_LOGITS, b, 1, layer, 0, 0), v = attn_call(a, batch, LAB_H_VALUE, b, 1, layer, 0, 0);
     c.Tq = v.Tq = 1, c.Tk = v.Tk = n;
