@@ -47,6 +47,23 @@ static double longest(char *const *name, int n)
     return (double)most * LETTER;
 }
 
+/* Long names stand steeply, very long ones are cut: each is written out in the data below. */
+enum { STEEP = 12 * LETTER, CUT = 20 };
+static double slant(double width) { return width > STEEP ? 60 : 35; }
+
+static void slanted_name(struct str *out, double x, double y, double degrees, const char *name)
+{
+    size_t n = strlen(name), kept = n > CUT ? str_utf8(name, CUT - 1) : n;
+    char shown[CUT + 8];
+    snprintf(shown, sizeof shown, "%.*s%s", (int)kept, name, kept < n ? "\u2026" : "");
+    str_printf(out, "<text transform=\"translate(%.1f %.1f)rotate(-%.0f)\" class=\"e\">", x, y, degrees);
+    table_html(out, shown);
+    str_add(out, "</text>\n");
+}
+
+/* What slanted names take below the axis. */
+static double slanted_height(double width) { return fmin(width, CUT * LETTER) * sin(slant(width) * M_PI / 180); }
+
 /* Names along the x axis; slanted if they would touch. */
 static void x_names(const struct chart *c, struct str *out, const double *at, char *const *name, int n, const struct frame *f)
 {
@@ -55,9 +72,7 @@ static void x_names(const struct chart *c, struct str *out, const double *at, ch
     for (int i = 0; i < n; i += every) {
         if (!name[i]) continue;
         if (!slanted) { text(out, at[i], f->bottom + 15, "c", name[i]); continue; }
-        str_printf(out, "<text transform=\"translate(%.1f %.1f)rotate(-35)\" class=\"e\">", at[i] + 4, f->bottom + 13);
-        table_html(out, name[i]);
-        str_add(out, "</text>\n");
+        slanted_name(out, at[i] + 4, f->bottom + 13, slant(longest(name, n)), name[i]);
     }
 }
 
@@ -102,8 +117,8 @@ static void polyline(const struct chart *c, const struct chart_range *r, const s
 static void svg_lines(const struct chart *c, struct str *out)
 {
     struct chart_range r = chart_range(c);
-    struct frame f = { 46, WIDTH - RIGHT, TOP, HEIGHT - 40 };
-    if (c->categories && longest(c->column, c->columns) > (f.right - f.left) / c->columns - 4) f.bottom = HEIGHT - 14 - 0.6 * longest(c->column, c->columns);
+    struct frame f = { 52, WIDTH - RIGHT, TOP, HEIGHT - 40 };
+    if (c->categories && longest(c->column, c->columns) > (f.right - f.left) / c->columns - 4) f.bottom = HEIGHT - 16 - slanted_height(longest(c->column, c->columns));
     if (f.bottom < HEIGHT / 2) f.bottom = HEIGHT / 2;
     y_axis(c, &r, &f, out);
     x_axis(c, &r, &f, out);
@@ -222,11 +237,9 @@ static void scale_key(const struct chart *c, struct str *out)
     str_add(out, "</ul>\n");
 }
 
-void chart_key(const struct chart *c, struct str *out)
+static void lines_key(const struct chart *c, struct str *out)
 {
     unsigned named = 0;
-    if (c->shape == CHART_GRID) scale_key(c, out);
-    if (c->shape != CHART_LINES || c->categories) return;
     str_add(out, "<ul class=\"key\">\n");
     for (size_t i = 0; i < c->n_series; i++) {
         const struct chart_series *s = &c->series[i];
@@ -241,4 +254,12 @@ void chart_key(const struct chart *c, struct str *out)
         str_add(out, "</li>\n");
     }
     str_add(out, "</ul>\n");
+}
+
+void chart_key(const struct chart *c, struct str *out)
+{
+    if (c->shape == CHART_GRID) scale_key(c, out);
+    if (c->shape == CHART_LINES && !c->categories) lines_key(c, out);
+    if (!c->note) return;
+    str_add(out, "<p class=\"note\">"), table_html(out, c->note), str_add(out, "</p>\n");
 }

@@ -910,7 +910,7 @@ static int find_shelf(struct sched *s, struct lab_err *err)
     if (s->options->shared) str_printf(&s->checkpoints, "%s/checkpoints", s->options->shared);
     else path_beside(&s->checkpoints, s->store, "checkpoints", "", "");
     if (s->checkpoints.failed) return lab_fail(err, "out of memory for the path of checkpoints");
-    s->shelf = (struct shelf){ s->checkpoints.text, s->options->shared != NULL };
+    s->shelf = (struct shelf){ s->checkpoints.text, s->options->shared != NULL, store_uuid(s->store) };
     return 0;
 }
 

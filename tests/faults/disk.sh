@@ -31,7 +31,7 @@ fill
 wait $lab; code=$?
 check "a disk that fills up meanwhile: exit 3, or 1 for runs that met it" [ $code = 3 -o $code = 1 ]
 rm disk/filler
-same "the database is sound" "$(ask 'PRAGMA integrity_check; PRAGMA foreign_key_check')" ok
+sound "a disk that was full"
 lab retry long.ini --db $db >out 2>err; lab run long.ini --db $db >out 2>err
 same "with room again it finishes" "$? $(ask "SELECT count(*) FROM runs WHERE state = 'done'")" "0 12"
 
