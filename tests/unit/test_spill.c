@@ -30,6 +30,7 @@ static struct begun left_behind(const char *name)
         OK(store_attempt_beat(s, b.id, 10, 1, -1, &err));
         struct store_end end = { .status = "done", .result_sha256 = "result", .active_ns = 7, .last_step = 40, .exit_code = 0 };
         OK(spill_write(s, &(struct spill){ uuid, 1, wait, 2, &end }, file, &err));
+        store_close(s);
         _exit(0);
     }
     int status;
