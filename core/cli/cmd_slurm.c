@@ -443,9 +443,9 @@ static int cancel(const struct cmd *cmd, int argc, char **argv)
 /* ---- the command ---- */
 
 static const struct cmd part[] = {
-    { "slurm script", "FILE.ini", "freeze an experiment into a plan and print the batch script of its job array; options for sbatch stand behind --",
+    { "slurm script", "FILE.ini", "freeze an experiment into a plan and print its batch script; options for sbatch follow --",
       "lab slurm script experiments/extrapolate.ini --tasks 8 --time 2:00:00 -- --mem-per-cpu=1G", script, 0 },
-    { "slurm submit", "FILE.ini", "the same, and submit it, with a job behind it that merges the results; options for sbatch stand behind --",
+    { "slurm submit", "FILE.ini", "the same, and submit it, with a job behind it that merges; options for sbatch follow --",
       "lab slurm submit experiments/extrapolate.ini --tasks 8 --time 2:00:00 --partition short", submit, 0 },
     { "slurm status", "PLAN|FILE.ini", "show what Slurm says of the tasks beside what they have published",
       "lab slurm status experiments/extrapolate.ini --watch", cmd_slurm_status, 0 },
@@ -457,7 +457,7 @@ static void print_help(const struct cmd *cmd)
 {
     printf("usage: lab slurm %s\n\n%s.\n\n", cmd->arguments, cmd->summary);
     for (int i = 0; i < N_PART; i++) printf("  %-7s %s\n", part[i].name + PREFIX, part[i].summary);
-    printf("\n`lab slurm PART --help` tells more.  example:\n  %s\n", cmd->example);
+    printf("\n`lab slurm PART --help` tells more.\n\nexample:\n  %s\n", cmd->example);
 }
 
 int cmd_slurm(const struct cmd *cmd, int argc, char **argv)

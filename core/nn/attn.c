@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/rng.h"
 #include "nn/gemm.h"
+#include "nn/linear.h"
 #include "nn/times.h"
 
 typedef lab_real real;
@@ -119,6 +120,7 @@ void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int l
         real **whole[] = { &a->s, &a->logits, &a->att, &a->datt, &a->dlogits }, **dense[] = { &a->o, &a->v, &a->dv };
         for (int i = 0; i < (train ? 5 : 3); i++) *whole[i] = arena_take(arena, square * sizeof(real));
         for (int i = 0; i < 3; i++) *dense[i] = arena_take(arena, copy * sizeof(real));
+        if (linear_own(a->kern)) a->packed = arena_take(arena, linear_packed_size(longest, a->dh) * sizeof(real));
     }
 }
 
@@ -390,6 +392,7 @@ static void mask_logits(const struct pass *p)
 {
     const struct attn *a = p->a;
     int T = p->batch->T;
+    if (!a->causal && !p->batch->key_ok) return;
     for (int b = 0; b < p->count; b++)
         for (int h = 0; h < a->H; h++)
             for (int i = 0; i < T; i++) {
@@ -410,6 +413,19 @@ static void drop_att(const struct pass *p, real *att)
     }
 }
 
+/* c [m,n] (+)= op(a) b, rows of c and b n apart; and c [m,n] = a b^T, with k columns: by the kernels where they multiply by themselves. */
+static void multiply(const struct attn *t, int ta, int m, int n, int k, const real *a, const real *b, real *c, int add)
+{
+    if (t->packed) t->kern->product(m, n, k, a, ta ? 1 : k, ta ? m : 1, b, n, KERN_PANEL, c, n, add);
+    else gemm(ta, 0, m, n, k, 1, a, ta ? m : k, b, n, (real)add, c, n);
+}
+static void multiply_rows(const struct attn *t, int m, int n, int k, const real *a, const real *b, real *c)
+{
+    if (!t->packed) { gemm(0, 1, m, n, k, 1, a, k, b, k, 0, c, n); return; }
+    t->kern->pack(t->packed, b, n, k);
+    t->kern->product(m, n, k, a, k, 1, t->packed, KERN_PANEL, (long)k * KERN_PANEL, c, n, 0);
+}
+
 /* Up to the attention weights: q_out, k_out, v gathered; s = scale q k^T; att = softmax(s + bias + logits). */
 static void general_weights(struct pass *p)
 {
@@ -425,7 +441,8 @@ static void general_weights(struct pass *p)
     }
     gather(a->v, qkv + 2 * a->d, 3 * a->d, p->count, a->H, T, a->dh);
     for (int h = 0; h < heads; h++)
-        gemm(0, 1, T, T, a->dh, c.scale, a->q_out + (long)h * T * a->dh, a->dh, a->k_out + (long)h * T * a->dh, a->dh, 0, a->s + h * square, T);
+        multiply_rows(a, T, T, a->dh, a->q_out + (long)h * T * a->dh, a->k_out + (long)h * T * a->dh, a->s + h * square);
+    a->kern->scale(a->s, c.scale, heads * square);
     memcpy(a->att, a->s, heads * square * sizeof(real));
     if (a->encoder->bias) {
         struct lab_call one = bias_call(p);
@@ -448,7 +465,7 @@ static void general_fwd(struct attn *a, real *out, const real *qkv, const struct
         general_weights(&p);
         drop_att(&p, a->att);
         for (int h = 0; h < p.count * a->H; h++)
-            gemm(0, 0, T, a->dh, T, 1, a->att + (long)h * T * T, T, a->v + (long)h * T * a->dh, a->dh, 0, a->o + (long)h * T * a->dh, a->dh);
+            multiply(a, 0, T, a->dh, T, a->att + (long)h * T * T, a->v + (long)h * T * a->dh, a->o + (long)h * T * a->dh, 0);
         if (a->encoder->value) TIMED(TIMES_HOOKS, a->encoder->value(a->self, &c, a->att, a->o));
         scatter(out + (long)p.first * T * a->d, a->o, a->d, p.count, a->H, T, a->dh);
     }
@@ -462,12 +479,12 @@ static void general_bwd(struct attn *a, real *dqkv, const real *dout, const real
     while (next_chunk(&p, chunk)) {
         int heads = p.count * a->H;
         size_t n = (size_t)p.count * T * a->d;
-        real *dqkv_chunk = dqkv + (long)p.first * T * 3 * a->d, *dropped = a->logits;
+        real *dqkv_chunk = dqkv + (long)p.first * T * 3 * a->d, *dropped = a->dropout > 0 ? a->logits : a->att;
         struct lab_call c = attn_call(a, batch, LAB_H_LOGITS, p.first, p.count, layer, 1, step);
         struct lab_call v = attn_call(a, batch, LAB_H_VALUE, p.first, p.count, layer, 1, step);
         c.g = v.g = a->grad[layer];
         general_weights(&p);
-        memcpy(dropped, a->att, heads * square * sizeof(real));
+        if (dropped != a->att) memcpy(dropped, a->att, heads * square * sizeof(real));
         drop_att(&p, dropped);
         if (a->encoder->value && a->encoder->save_size) {    /* other layers have passed since: save it again; dv is still free */
             v.g = NULL;
@@ -477,8 +494,8 @@ static void general_bwd(struct attn *a, real *dqkv, const real *dout, const real
         gather(a->o, dout + (long)p.first * T * a->d, a->d, p.count, a->H, T, a->dh);            /* o holds dO from here on */
         for (int h = 0; h < heads; h++) {
             const real *dO = a->o + (long)h * T * a->dh;
-            gemm(0, 1, T, T, a->dh, 1, dO, a->dh, a->v + (long)h * T * a->dh, a->dh, 0, a->datt + h * square, T);
-            gemm(1, 0, T, a->dh, T, 1, dropped + h * square, T, dO, a->dh, 0, a->dv + (long)h * T * a->dh, a->dh);
+            multiply_rows(a, T, T, a->dh, dO, a->v + (long)h * T * a->dh, a->datt + h * square);
+            multiply(a, 1, T, a->dh, T, dropped + h * square, dO, a->dv + (long)h * T * a->dh, 0);
         }
         if (a->encoder->value) TIMED(TIMES_HOOKS, a->encoder->value_bwd(a->self, &v, dropped, a->o, a->datt));
         drop_att(&p, a->datt);
@@ -496,10 +513,11 @@ static void general_bwd(struct attn *a, real *dqkv, const real *dout, const real
         memcpy(a->dlogits, a->datt, heads * square * sizeof(real));                              /* ds: the logits' own share, then the hook's */
         if (a->encoder->logits)
             TIMED(TIMES_HOOKS, a->encoder->logits_bwd(a->self, &c, a->q_out, a->k_out, a->s, a->datt, a->dq_out, a->dk_out, a->dlogits));
+        a->kern->scale(a->dlogits, c.scale, heads * square);
         for (int h = 0; h < heads; h++) {
             long at = (long)h * T * a->dh;
-            gemm(0, 0, T, a->dh, T, c.scale, a->dlogits + h * square, T, a->k_out + at, a->dh, 1, a->dq_out + at, a->dh);
-            gemm(1, 0, T, a->dh, T, c.scale, a->dlogits + h * square, T, a->q_out + at, a->dh, 1, a->dk_out + at, a->dh);
+            multiply(a, 0, T, a->dh, T, a->dlogits + h * square, a->k_out + at, a->dq_out + at, 1);
+            multiply(a, 1, T, a->dh, T, a->dlogits + h * square, a->q_out + at, a->dk_out + at, 1);
         }
         if (a->encoder->qk) turn_bwd(&p, dqkv);
         else {

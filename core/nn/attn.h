@@ -36,10 +36,11 @@ struct attn {
     lab_real *max, *sum, *acc;                   /* running softmax of a row of tiles: [chunk,H,tile(,dh)] */
     lab_real *s, *logits, *att, *datt, *o;       /* general path: [chunk,H,T,T]; o [chunk,H,T,dh] */
     lab_real *v, *dv, *dlogits;                  /* general path */
+    lab_real *packed;                            /* general path: keys or values for the kernels' own product; NULL: OpenBLAS */
     lab_real *tile;                              /* the kernels' scratch */
     int32_t decodes;                             /* attn_decode will follow forwards without training */
     lab_real *turned; size_t turned_layer;       /* [layers] keys after the qk hook, [B,H,T,dh], and elements of one; none without the hook */
-    lab_real *row[6];                            /* of one query: see decode_row */
+    lab_real *row[6];                            /* of one query: see attn_decode */
     void *hook_save[5], *hook_scratch;           /* save by enum lab_hook: each lives until that hook's backward */
 };
 

@@ -1,5 +1,5 @@
 /* kern -- see kern.h.  Compiled once for each instruction set with -DKERN_ISA=name; nothing here
- * chooses at run time.  Vectors are GCC's; exp, erf and log come from libmvec (four ulp or better).
+ * chooses at run time.  Vectors are GCC's; exp and erf come from libmvec (four ulp or better).
  *
  * W lanes to a vector.  Where a second, half as wide vector pays (AVX-512 on short rows), the same
  * code is made for both by including it through a macro over the vector's type.
@@ -45,16 +45,7 @@ typedef real hvecu __attribute__((vector_size(VB / 2), aligned(sizeof(real)), ma
 
 INLINE vec load(const real *p) { return *(const vecu *)p; }
 INLINE void store(real *p, vec x) { *(vecu *)p = x; }
-/* Sum of the lanes: halves are folded onto each other. */
-INLINE real lane_sum(vec x)
-{
-    union { vec v; real lane[W]; } u = { x };
-    for (int half = W / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++) u.lane[i] += u.lane[i + half];
-    return u.lane[0];
-}
-
-/* ---- exp, erf and log of a vector ---- */
+/* ---- exp and erf of a vector ---- */
 
 #if defined(__x86_64__)
 #define MVEC(letter, lanes, f) PASTE(PASTE(_ZGV, letter), PASTE(N, PASTE(lanes, PASTE(v_, f))))
@@ -64,40 +55,32 @@ INLINE real lane_sum(vec x)
 #define LANES_16 2
 #define EXP exp
 #define ERF erf
-#define LOG log
 #else
 #define LANES_64 16
 #define LANES_32 8
 #define LANES_16 4
 #define EXP expf
 #define ERF erff
-#define LOG logf
 #endif
 #if VB == 64
 #define VEC_EXP MVEC(e, LANES_64, EXP)
 #define VEC_ERF MVEC(e, LANES_64, ERF)
-#define VEC_LOG MVEC(e, LANES_64, LOG)
 hvec MVEC(d, LANES_32, EXP)(hvec);
 INLINE hvec raw_exp_h(hvec x) { return MVEC(d, LANES_32, EXP)(x); }
 #elif VB == 32
 #define VEC_EXP MVEC(d, LANES_32, EXP)
 #define VEC_ERF MVEC(d, LANES_32, ERF)
-#define VEC_LOG MVEC(d, LANES_32, LOG)
 #else
 #define VEC_EXP MVEC(b, LANES_16, EXP)
 #define VEC_ERF MVEC(b, LANES_16, ERF)
-#define VEC_LOG MVEC(b, LANES_16, LOG)
 #endif
 vec VEC_EXP(vec);
 vec VEC_ERF(vec);
-vec VEC_LOG(vec);
 INLINE vec raw_exp_v(vec x) { return VEC_EXP(x); }
 INLINE vec vec_erf(vec x) { return VEC_ERF(x); }
-INLINE vec vec_log(vec x) { return VEC_LOG(x); }
 #else
 INLINE vec raw_exp_v(vec x) { for (int i = 0; i < W; i++) x[i] = (real)exp(x[i]); return x; }
 INLINE vec vec_erf(vec x) { for (int i = 0; i < W; i++) x[i] = (real)erf(x[i]); return x; }
-INLINE vec vec_log(vec x) { for (int i = 0; i < W; i++) x[i] = (real)log(x[i]); return x; }
 #endif
 
 #define EXP_LOW ((real)-87)          /* exp below this is nothing: exactly 0 here, and never a slow denormal */
@@ -117,6 +100,23 @@ VEC_BASICS(_v, vec, mask)
 #if HALF
 VEC_BASICS(_h, hvec, hmask)
 #endif
+
+/* All lanes into the first: halves are folded onto each other. */
+INLINE vec sum_v(vec a, vec b) { return a + b; }
+#if VB == 64 && !defined(LAB_REAL_DOUBLE)
+#define FOLD(f, x) \
+    x = f(x, __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)); \
+    x = f(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)); \
+    x = f(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)); \
+    x = f(x, __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+#else
+#define FOLD(f, x) for (int half = W / 2; half > 0; half /= 2) { \
+        vec y = x; \
+        for (int l = 0; l < half; l++) y[l] = x[l + half]; \
+        x = f(x, y); }
+#endif
+INLINE real lane_sum(vec x) { FOLD(sum_v, x) return x[0]; }
+INLINE real lane_max(vec x) { FOLD(max_v, x) return x[0]; }
 
 INLINE vec sigmoid(vec x)            /* 1 / (1 + exp(-x)); exp's argument kept in range */
 {
@@ -564,10 +564,14 @@ INLINE V dots_group##suffix(int n, int LD, int collect, real *s, int add, const 
         if (add) t += *(VU *)s;                                                                                               \
         _Pragma("GCC unroll 16") for (int c = 1; c < n; c++) t += xv[c] * y[c];                                               \
         *(VU *)s = t;                                                                                                         \
-        __builtin_prefetch(p + tk * LD, collect == LARGEST);                                                                  \
-        if (collect == WEIGHTED) __builtin_prefetch(y + (long)tk * ldy, 0, 2);                                                \
-        if (collect == LARGEST) collected = max##suffix(collected, t);                                                        \
-        else collected += *(const VU *)p * t;                                                                                 \
+        if (collect == LARGEST) {                                                                                             \
+            __builtin_prefetch(p + tk * LD, 1);                                                                               \
+            collected = max##suffix(collected, t);                                                                            \
+        } else {                                                                                                              \
+            __builtin_prefetch(p + tk * LD, 0);                                                                               \
+            __builtin_prefetch(y + (long)tk * ldy, 0, 2);                                                                     \
+            collected += *(const VU *)p * t;                                                                                  \
+        }                                                                                                                     \
     }                                                                                                                         \
     return collected;                                                                                                         \
 }                                                                                                                             \
@@ -793,14 +797,36 @@ static void attn_bwd(real *dq, real *dk, real *dv, real *dbias, const real *out,
 
 /* ---- the general path's softmax, by rows ---- */
 
+/* n lanes of p, others `rest`; may read past them. */
+INLINE vec load_or(const real *p, int n, real rest)
+{
+    mask lane;
+    for (int l = 0; l < W; l++) lane[l] = l;
+    mask inside = lane < n;
+    return (vec)((inside & (mask)load(p)) | (~inside & (mask)((vec){ 0 } + rest)));
+}
+
+static void scale(real *restrict x, real factor, size_t n)
+{
+    for (size_t i = 0; i < n; i++) x[i] *= factor;
+}
+
 static void softmax_rows(real *s, int n, int t, long ld)
 {
+    int whole = t / W * W, left = t - whole;
     for (int i = 0; i < n; i++, s += ld) {
-        real m = s[0], sum = 0;
-        for (int j = 1; j < t; j++) m = s[j] > m ? s[j] : m;
-        for (int j = 0; j < t; j += W) store_some(s + j, exp_v(load_some(s + j, t - j) - m), t - j);
-        for (int j = 0; j < t; j++) sum += s[j];
-        for (int j = 0; j < t; j++) s[j] /= sum;
+        vec m = left ? load_or(s + whole, left, 2 * MASKED) : load(s), sum = { 0 };
+        for (int j = 0; j < whole; j += W) m = max_v(m, load(s + j));
+        real most = lane_max(m);
+        for (int j = 0; j < whole; j += W) {
+            vec e = exp_v(load(s + j) - most);
+            store(s + j, e);
+            sum += e;
+        }
+        vec e = left ? exp_v(load_or(s + whole, left, 2 * MASKED) - most) : (vec){ 0 };
+        real inverse = 1 / lane_sum(sum + e);
+        for (int j = 0; j < whole; j += W) store(s + j, load(s + j) * inverse);
+        store_some(s + whole, e * inverse, left);
     }
 }
 
@@ -877,7 +903,7 @@ static void adamw(real *restrict w, real *restrict m, real *restrict v, const re
 const struct kern PASTE(kern_, KERN_ISA) = {
     .isa = NAME(KERN_ISA), .embed_fwd = embed_fwd, .embed_bwd = embed_bwd, .add_bias = add_bias, .column_sum = column_sum,
     .dropout = dropout, .norm_fwd = norm_fwd, .norm_bwd = norm_bwd, .act_fwd = act_fwd, .act_bwd = act_bwd, .attn_fwd = attn_fwd,
-    .attn_step = attn_step, .attn_bwd = attn_bwd, .softmax_rows = softmax_rows, .softmax_rows_bwd = softmax_rows_bwd, .xent = xent,
+    .attn_step = attn_step, .attn_bwd = attn_bwd, .scale = scale, .softmax_rows = softmax_rows, .softmax_rows_bwd = softmax_rows_bwd, .xent = xent,
 #if VB == 64
     .product = product, .pack = pack,
 #endif

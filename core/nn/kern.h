@@ -79,6 +79,7 @@ struct kern {
     void (*attn_bwd)(lab_real *dq, lab_real *dk, lab_real *dv, lab_real *dbias, const lab_real *out, const lab_real *dout, long ldo,
                      const lab_real *kept, const struct kern_attn *);
 
+    void (*scale)(lab_real *x, lab_real factor, size_t n);                         /* in place */
     /* Softmax of each row of s [n,t] in place over the first t of ld columns. */
     void (*softmax_rows)(lab_real *s, int n, int t, long ld);
     /* ds = p * (dp - sum p dp) by row, in place of dp */

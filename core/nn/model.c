@@ -26,6 +26,13 @@ struct tensor { real *w, *g; };
 struct layer { struct linear in, out, up, down; struct tensor in_b, out_b, up_b, down_b; };
 struct norm { struct tensor w, b; };
 
+/* The first layer of a post-norm model reads a token's vector plus a position's, W (e + p) + b = W e + (W p + b): a row for each
+ * token of the vocabulary and one for each position, multiplied once a step, are all that its queries, keys and values need. */
+struct lookup {
+    int rows;                        /* V + T; 0: not in use, there are too many of them or more than e + p is read */
+    real *x, *dx, *qkv, *dqkv;       /* [V+T,d] [V+T,d] [V+T,3d] [V+T,3d] tokens, then positions */
+};
+
 struct space {                       /* activations of one forward; inference lets all layers share one set */
     real *embed_pos;                 /* [T,d] what the embed hook adds */
     real **out, **xhat, **rstd;      /* [2L+1] of each join: [N,d], [N,d], [N] */
@@ -35,6 +42,7 @@ struct space {                       /* activations of one forward; inference le
     real *dstream, *dnormed, *dbranch;           /* [N,d] */
     real *dqkv, *dact, *dpre;        /* [N,3d] [N,f] [N,f or 2f] */
     real *logits;                    /* [N,V] */
+    struct lookup lookup;
     real *some_logits, *some_qkv, *every_pos;    /* decoding: [N,V] and [N+1,3d] of the rows in work; [N,d] what the embed hook adds */
     struct attn attn;
 };
@@ -228,6 +236,24 @@ static void plan_tables(struct space *s, struct arena *arena, int L)
     for (int k = 0; k < 3; k++) *by_join[k] = arena_take(arena, (size_t)(2 * L + 1) * sizeof(real *));
 }
 
+/* Rows of the lookup for a batch of so many tokens: it pays where it at least halves the product. */
+static int lookup_rows(const struct model_setup *s, int tokens, int T)
+{
+    int rows = s->vocab_in + T;
+    return s->options.norm == MODEL_POST_NORM && s->options.layers > 0 && rows <= tokens / 2 ? rows : 0;
+}
+
+static void plan_lookup(const struct model_setup *s, struct lookup *l, struct arena *arena, int B, int N, int longest, int train)
+{
+    size_t d = (size_t)s->options.d_model, most = 0;
+    for (int T = 1; T <= longest; T++) {
+        size_t rows = (size_t)lookup_rows(s, train ? B * T : N, T);
+        if (rows > most) most = rows;
+    }
+    real **by_row[] = { &l->x, &l->qkv, &l->dx, &l->dqkv };
+    for (int i = 0; i < (train ? 4 : 2); i++) *by_row[i] = arena_take(arena, most * (i % 2 ? 3 * d : d) * sizeof(real));
+}
+
 static void plan_space(struct model *m, struct space *s, struct arena *arena, int B, int N, int longest, int train)
 {
     const struct model_options *o = &m->setup.options;
@@ -262,6 +288,7 @@ static void plan_space(struct model *m, struct space *s, struct arena *arena, in
         if (m->setup.encoder->embed) s->every_pos = TAKE(n * d);
     }
 #undef TAKE
+    plan_lookup(&m->setup, &s->lookup, arena, B, N, longest, train);
     attn_plan(&s->attn, arena, B, N, longest, train);
 }
 
@@ -466,19 +493,22 @@ static void drop(const struct model *m, real *x, uint32_t where, size_t n)
     m->kern->dropout(x, &o, n);
 }
 
+/* pos [T,d] = what the embed hook adds, where all sequences share their positions. */
+static void embed_shared(struct model *m, struct space *s, real *pos, const struct model_batch *b, int train, uint32_t step)
+{
+    struct lab_call c = attn_call(&s->attn, b, LAB_H_EMBED, 0, 1, -1, train, step);
+    memset(pos, 0, (size_t)b->T * m->setup.options.d_model * sizeof *pos);
+    if (m->setup.encoder->embed) TIMED(TIMES_HOOKS, m->setup.encoder->embed(m->setup.encoder_self, &c, pos));
+}
+
 static void embed(struct model *m, struct space *s, real *x, const struct model_batch *b, int train)
 {
     const struct kern *k = m->kern;
     const struct lab_encoder *e = m->setup.encoder;
     int d = m->setup.options.d_model, N = b->B * b->T;
-    real *pos = NULL;
+    real *pos = e->embed && b->pos_stride == 0 ? s->embed_pos : NULL;
     struct lab_call c = attn_call(&s->attn, b, LAB_H_EMBED, 0, b->B, -1, train, m->state->step);
-    if (e->embed && b->pos_stride == 0) {
-        pos = s->embed_pos;
-        memset(pos, 0, (size_t)b->T * d * sizeof *pos);
-        c.B = 1;
-        TIMED(TIMES_HOOKS, e->embed(m->setup.encoder_self, &c, pos));
-    }
+    if (pos) c.B = 1, embed_shared(m, s, pos, b, train, m->state->step);
     k->embed_fwd(x, m->state->embedding.w, b->token, embed_scale(m), pos, b->T, N, d);
     if (e->embed && b->pos_stride) TIMED(TIMES_HOOKS, e->embed(m->setup.encoder_self, &c, x));
     if (e->embed && s->attn.decodes) {
@@ -488,12 +518,50 @@ static void embed(struct model *m, struct space *s, real *x, const struct model_
     if (train && m->setup.options.dropout > 0) drop(m, x, ATTN_PLACE_EMBED, (size_t)N * d);
 }
 
+static void lookup_begin(struct model *m, struct space *s, const struct model_batch *b, int train, uint32_t step)
+{
+    struct lookup *l = &s->lookup;
+    const struct layer *w = m->state->layer;
+    const struct lab_encoder *e = m->setup.encoder;
+    int V = m->setup.vocab_in, d = m->setup.options.d_model, dropped = train && m->setup.options.dropout > 0;
+    l->rows = dropped || (e->embed && b->pos_stride) ? 0 : lookup_rows(&m->setup, b->B * b->T, b->T);
+    if (!l->rows) return;
+    for (int i = 0; i < V * d; i++) l->x[i] = embed_scale(m) * m->state->embedding.w[i];
+    embed_shared(m, s, l->x + V * d, b, train, step);
+    linear_fwd(m->kern, l->qkv, l->x, &w->in, l->rows);
+    m->kern->add_bias(l->qkv + V * 3 * d, w->in_b.w, b->T, 3 * d);
+    if (train) memset(l->dqkv, 0, (size_t)l->rows * 3 * d * sizeof *l->dqkv);
+}
+
+/* The gradient that all chunks have added to dqkv. */
+static void lookup_end(struct model *m, const struct model_batch *b, uint32_t step)
+{
+    struct space *s = &m->state->train;
+    struct lookup *l = &s->lookup;
+    const struct layer *w = m->state->layer;
+    const struct lab_encoder *e = m->setup.encoder;
+    int V = m->setup.vocab_in, d = m->setup.options.d_model;
+    if (!l->rows) return;
+    linear_bwd(m->kern, l->dx, 0, l->dqkv, l->x, &w->in, l->rows);
+    m->kern->column_sum(w->in_b.g, l->dqkv + V * 3 * d, b->T, 3 * d);
+    for (int i = 0; i < V * d; i++) m->state->embedding.g[i] += embed_scale(m) * l->dx[i];
+    if (!e->embed || !m->state->encoder_trained) return;
+    struct lab_call c = attn_call(&s->attn, b, LAB_H_EMBED, 0, 1, -1, 1, step);
+    c.g = m->state->encoder_grad[0];
+    TIMED(TIMES_HOOKS, e->embed_bwd(m->setup.encoder_self, &c, l->dx + V * d));
+}
+
 static void attention_fwd(struct model *m, struct space *s, const struct model_batch *b, const real *x, int l, int train)
 {
     const struct layer *w = &m->state->layer[l];
     int d = m->setup.options.d_model, N = b->B * b->T;
-    linear_fwd(m->kern, s->qkv[l], x, &w->in, N);
-    m->kern->add_bias(s->qkv[l], w->in_b.w, N, 3 * d);
+    if (l == 0 && s->lookup.rows) {
+        const real *qkv = s->lookup.qkv;
+        m->kern->embed_fwd(s->qkv[l], qkv, b->token, 1, qkv + m->setup.vocab_in * 3 * d, b->T, N, 3 * d);
+    } else {
+        linear_fwd(m->kern, s->qkv[l], x, &w->in, N);
+        m->kern->add_bias(s->qkv[l], w->in_b.w, N, 3 * d);
+    }
     TIMED(TIMES_ATTENTION, attn_fwd(&s->attn, s->att[l], s->kept[l], s->qkv[l], b, l, train, m->state->step));
     if (m->attention && !train) {            /* branch is free until the line below, the values are used up */
         size_t square = (size_t)b->B * m->setup.options.heads * b->T * b->T;
@@ -609,10 +677,23 @@ void model_decode(struct model *m, const struct model_batch *b, const int32_t *s
         memcpy(m->logits + ((size_t)sequence[i] * b->T + t) * V, s->some_logits + (size_t)i * V, (size_t)V * sizeof(real));
 }
 
+/* What all chunks of a batch share. */
+static void begin(struct model *m, const struct model_batch *whole, int train, uint32_t step)
+{
+    struct space *s = space_of(m, train);
+    pack_weights(m);
+    TIMED(TIMES_ATTENTION, attn_begin(&s->attn));
+    lookup_begin(m, s, whole, train, step);
+}
+static void end(struct model *m, const struct model_batch *whole, uint32_t step)
+{
+    TIMED(TIMES_ATTENTION, attn_end(&m->state->train.attn, whole, step));
+    lookup_end(m, whole, step);
+}
+
 void model_forward(struct model *m, const struct model_batch *b, int train, uint32_t step)
 {
-    pack_weights(m);
-    TIMED(TIMES_ATTENTION, attn_begin(&space_of(m, train)->attn));
+    begin(m, b, train, step);
     forward(m, b, train, step);
 }
 
@@ -638,6 +719,11 @@ static void attention_bwd(struct model *m, struct space *s, const struct model_b
     real *datt = s->branch;          /* the branch's own output is not needed any more */
     linear_bwd(m->kern, datt, 0, dy, s->att[l], &w->out, N);
     TIMED(TIMES_ATTENTION, attn_bwd(&s->attn, s->dqkv, datt, s->att[l], s->kept[l], s->qkv[l], b, l, m->state->step));
+    if (l == 0 && s->lookup.rows) {          /* post-norm: what dx holds is added to, by lookup_end */
+        real *dqkv = s->lookup.dqkv;
+        m->kern->embed_bwd(dqkv, dqkv + m->setup.vocab_in * 3 * d, s->dqkv, b->token, 1, b->T, N, 3 * d);
+        return;
+    }
     m->kern->column_sum(w->in_b.g, s->dqkv, N, 3 * d);
     linear_bwd(m->kern, dx, add, s->dqkv, x, &w->in, N);
 }
@@ -711,7 +797,7 @@ double model_backward(struct model *m, const struct model_batch *b)
 {
     zero_grads(m);
     double loss = backward(m, b, total_weight(b));
-    TIMED(TIMES_ATTENTION, attn_end(&m->state->train.attn, b, m->state->step));
+    end(m, b, m->state->step);
     return loss;
 }
 
@@ -722,8 +808,7 @@ double model_step(struct model *m, const struct model_batch *whole, uint32_t ste
     double total = total_weight(whole), loss = 0;
     int chunk = model_chunk(m, whole->T), T = whole->T;
     zero_grads(m);
-    pack_weights(m);
-    TIMED(TIMES_ATTENTION, attn_begin(&m->state->train.attn));
+    begin(m, whole, 1, step);
     for (int first = 0; first < whole->B; first += chunk) {
         size_t at = (size_t)first * T;
         struct model_batch b = *whole;
@@ -735,6 +820,6 @@ double model_step(struct model *m, const struct model_batch *whole, uint32_t ste
         forward(m, &b, 1, step);
         loss += backward(m, &b, total);
     }
-    TIMED(TIMES_ATTENTION, attn_end(&m->state->train.attn, whole, step));
+    end(m, whole, step);
     return loss;
 }

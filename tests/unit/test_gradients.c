@@ -71,6 +71,17 @@ static const struct gradient_case cases[] = {
     { "dropout t5 padded",     "t5",         { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .dropout = 0.3, .padded = 1 },
     { "dropout rope tied",     "rope",       { NULL },     CAUSAL,        MODEL_PRE_NORM,  MODEL_LAYERNORM, MODEL_SWIGLU, ORDINARY, .dropout = 0.5, .tied = 1 },
 
+    /* enough tokens that the first layer's queries, keys and values come by lookup */
+#define MANY .heads = 2, .B = 8, .T = 4
+    { "many",                  "none",       { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   MANY },
+    { "many sinusoidal tied",  "sinusoidal", { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_RMSNORM,   MODEL_SWIGLU, MANY, .tied = 1 },
+    { "many learned",          "learned",    { "max_len=2000" }, BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU, MANY, .positions = GAPS, .padded = 1 },
+    { "many rope rows",        "rope",       { NULL },     CAUSAL,        MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   MANY, .positions = ROWS },
+    { "many learned rows",     "learned",    { "max_len=2000" }, CAUSAL,  MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   MANY, .positions = ROWS },
+    { "many every hook",       "every_hook", { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   MANY, .padded = 1 },
+    { "many dropout",          "learned",    { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   MANY, .dropout = 0.2 },
+    { "many pre",              "learned",    { NULL },     BIDIRECTIONAL, MODEL_PRE_NORM,  MODEL_LAYERNORM, MODEL_GELU,   MANY },
+
     { "every hook",            "every_hook", { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY },
     { "every hook causal pre", "every_hook", { NULL },     CAUSAL,        MODEL_PRE_NORM,  MODEL_RMSNORM,   MODEL_SWIGLU, ORDINARY, .dropout = 0.2 },
     { "every hook padded",     "every_hook", { NULL },     BIDIRECTIONAL, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   ORDINARY, .padded = 1, .positions = ROWS },
