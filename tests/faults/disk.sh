@@ -9,10 +9,11 @@ if [ "${IN_NAMESPACE:-}" = "" ] && ! { mkdir probe && mount -t tmpfs -o size=64k
     cd "$ROOT" && rm -rf "$tmp"
     IN_NAMESPACE=1 exec unshare -rm bash "$ROOT/tests/faults/disk.sh"
 fi
-mkdir disk && mount -t tmpfs -o size=4m none disk
+mkdir disk && mount -t tmpfs -o size=16m none disk
 check "a small disk" mountpoint -q disk
 trap 'cd /; umount -l "$tmp/disk" 2>/dev/null; leave' EXIT
 db=disk/lab.db
+export TMPDIR=$tmp/own; mkdir own
 fill() { cat /dev/zero >disk/filler 2>/dev/null; }
 
 lab run short.ini --db $db >out 2>err
