@@ -20,7 +20,7 @@ typedef lab_real real;
 
 /* Tokens of a training batch at a time: their activations stay in the cache from forward to backward.  Wide
  * matrices want more of them, to be worth their packing (measured: results/bench.md). */
-static int chunk_tokens(int d_model) { return d_model < 256 ? 256 : 512; }
+static int chunk_tokens(int d_model) { return d_model < 256 ? 160 : 512; }
 
 struct tensor { real *w, *g; };
 struct layer { struct linear in, out, up, down; struct tensor in_b, out_b, up_b, down_b; };
