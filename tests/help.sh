@@ -37,10 +37,12 @@ for command in $names; do
     short=$(printf '%s\n' "$help" | sed -n 's/^  \(-.\), .*/\1/p')
     example=$(printf '%s\n' "$help" | sed -n '/^example:/,$ s/^  //p')
     case $example in "lab $command" | "lab $command "*) ;; *) wrong "lab $command --help has no example of it: '$example'" ;; esac
+    case $command in slurm) long=$("$lab" $(echo "$example" | cut -d' ' -f2,3) --help | sed -n 's/^  \(-., \)\{0,1\}\(--[a-z0-9-]*\).*/\2/p') ;; esac
     for word in $example; do
         case $word in -*) has "${word%%=*}" "$long
 $short" || wrong "the example of $command uses $word, which it does not have" ;; esac
     done
+    [ "$command" = slurm ] && continue                                   # its parts have the options: see below
     for shell in $shells; do eval "offered_$shell=\$(complete_$shell $command -)"; done
     for option in $long; do
         options=$((options + 1))
@@ -48,6 +50,21 @@ $short" || wrong "the example of $command uses $word, which it does not have" ;;
         for shell in $shells; do
             eval "offered=\$offered_$shell"
             has "$option" "$offered" || wrong "the completion of $shell lacks $option of $command"
+        done
+    done
+done
+# the parts of a command
+for part in $("$lab" slurm --help | awk '/^  [a-z]+  / { print $1 }'); do
+    grep -q "^\.SS lab slurm $part " "$tmp/man" || wrong "the manual page has no section on slurm $part"
+    for shell in $shells; do
+        has "$part" "$(complete_$shell slurm "")" || wrong "the completion of $shell does not know slurm $part"
+        eval "offered_$shell=\$(complete_$shell slurm $part -)"
+    done
+    for option in $("$lab" slurm "$part" --help | sed -n 's/^  \(-., \)\{0,1\}\(--[a-z0-9-]*\).*/\2/p'); do
+        options=$((options + 1))
+        for shell in $shells; do
+            eval "offered=\$offered_$shell"
+            has "$option" "$offered" || wrong "the completion of $shell lacks $option of slurm $part"
         done
     done
 done

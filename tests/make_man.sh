@@ -8,9 +8,12 @@ printf '.TH LAB 1 "" "%s" ""\n.SH NAME\nlab \\- compare positional encodings of 
 printf '.SH SYNOPSIS\n.B lab\n.I COMMAND\n[ARGUMENTS] [OPTIONS]\n.SH DESCRIPTION\n'
 printf 'Trains small Transformers on the CPU, each with another positional encoding, on equal data and from equal weights,\n'
 printf 'and tells which still works past the training length.\nEncoders and tasks are plugins, experiments are text files, results are rows of one SQLite file.\n.SH COMMANDS\n'
-"$lab" --help | awk '/^  [a-z]/ { print $1 }' | while read -r command; do
-    [ "$command" = lab ] && continue
-    "$lab" "$command" --help | awk -v q="'" '
+# Some commands have parts, each with options of its own.
+"$lab" --help | awk '/^  [a-z]/ && $1 != "lab" { print $1 }' | while read -r name; do
+    echo "$name"
+    "$lab" "$name" --help | awk -v name="$name" '/^  [a-z]+  / { print name, $1 }'
+done | while read -r command; do
+    "$lab" $command --help | awk -v q="'" '
         /^usage: /  { sub(/^usage: /, ""); print ".SS " $0; next }
         /^example:/ { print ".PP\nExample:\n.nf"; example = 1; next }
         /^  -/      { match($0, /  +[^ ]+( [^ ]+)*  +/); left = substr($0, 3, RLENGTH - 2); sub(/ +$/, "", left)

@@ -64,7 +64,7 @@ void chart_free(struct chart *c)
     for (int i = 0; i < c->rows; i++) free(c->row[i]);
     for (int i = 0; i < c->columns; i++) free(c->column[i]);
     free(c->series), free(c->row), free(c->column), free(c->value);
-    free(c->title), free(c->x_name), free(c->y_name), free(c->about), free(c->mark_name);
+    free(c->title), free(c->x_name), free(c->y_name), free(c->about), free(c->note), free(c->mark_name);
     *c = (struct chart){ 0 };
 }
 
@@ -127,14 +127,17 @@ static void add_number(struct table *t, double x, const char *format)
     table_number(t, isnan(x) ? NULL : text);
 }
 
+/* Longer than wide: telephones and paper are narrow. */
 static void grid_data(const struct chart *c, struct table *t)
 {
-    table_init(t, c->columns + 1);
-    table_add(t, c->y_name ? c->y_name : "");
-    for (int i = 0; i < c->columns; i++) table_add(t, c->column[i]);
-    for (int r = 0; r < c->rows; r++) {
-        table_add(t, c->row[r]);
-        for (int i = 0; i < c->columns; i++) add_number(t, c->value[r * c->columns + i], c->shades ? "%.6g" : "%.3f");
+    int turned = c->columns > c->rows, rows = turned ? c->columns : c->rows, columns = turned ? c->rows : c->columns;
+    const char *side = turned ? c->x_name : c->y_name;
+    table_init(t, columns + 1);
+    table_add(t, side ? side : "");
+    for (int i = 0; i < columns; i++) table_add(t, turned ? c->row[i] : c->column[i]);
+    for (int r = 0; r < rows; r++) {
+        table_add(t, turned ? c->column[r] : c->row[r]);
+        for (int i = 0; i < columns; i++) add_number(t, c->value[turned ? i * c->columns + r : r * c->columns + i], c->shades ? "%.6g" : "%.3f");
     }
 }
 
@@ -367,5 +370,6 @@ void chart_text(const struct chart *c, int columns, struct str *out)
     if (c->shape == CHART_GRID) (c->shades ? text_map : text_grid)(c, columns, out);
     else if (c->shape == CHART_RANKING) text_ranking(c, columns, out);
     else text_lines(c, columns, out);
+    if (c->note) str_printf(out, "%s\n", c->note);
     out->failed |= c->failed;
 }

@@ -21,6 +21,7 @@ struct chart {
     enum chart_shape shape;
     char *title, *x_name, *y_name;
     char *about;                     /* one sentence for who cannot see it */
+    char *note;                      /* runs that are not in it, or wrong; NULL: all are and are not */
     struct chart_series *series; size_t n_series, cap_series;
     double y_lo, y_hi;               /* NaN: from the data */
     int log_y, categories;           /* categories: x = 0, 1, ... are the columns, and points lie beside them */

@@ -47,6 +47,9 @@ static double longest(char *const *name, int n)
     return (double)most * LETTER;
 }
 
+/* Names of categories that are too long to stand below the axis stand in the key. */
+static int long_names(const struct chart *c) { return c->categories && longest(c->column, c->columns) > 16 * LETTER; }
+
 /* Names along the x axis; slanted if they would touch. */
 static void x_names(const struct chart *c, struct str *out, const double *at, char *const *name, int n, const struct frame *f)
 {
@@ -85,7 +88,7 @@ static void x_axis(const struct chart *c, const struct chart_range *r, const str
         n = chart_ticks(r->x_lo, r->x_hi, 6, tick);
         for (int i = 0; i < n; i++) at[i] = map(tick[i], r->x_lo, r->x_hi, f->left, f->right), chart_number(tick[i], number[i]), name[i] = number[i];
     }
-    x_names(c, out, at, name, n, f);
+    if (!long_names(c)) x_names(c, out, at, name, n, f);
     if (c->x_name && !c->categories) text(out, (f->left + f->right) / 2, f->bottom + 32, "c", c->x_name);
 }
 
@@ -102,8 +105,8 @@ static void polyline(const struct chart *c, const struct chart_range *r, const s
 static void svg_lines(const struct chart *c, struct str *out)
 {
     struct chart_range r = chart_range(c);
-    struct frame f = { 46, WIDTH - RIGHT, TOP, HEIGHT - 40 };
-    if (c->categories && longest(c->column, c->columns) > (f.right - f.left) / c->columns - 4) f.bottom = HEIGHT - 14 - 0.6 * longest(c->column, c->columns);
+    struct frame f = { 52, WIDTH - RIGHT, TOP, HEIGHT - 40 };
+    if (c->categories && !long_names(c) && longest(c->column, c->columns) > (f.right - f.left) / c->columns - 4) f.bottom = HEIGHT - 14 - 0.6 * longest(c->column, c->columns);
     if (f.bottom < HEIGHT / 2) f.bottom = HEIGHT / 2;
     y_axis(c, &r, &f, out);
     x_axis(c, &r, &f, out);
@@ -222,23 +225,29 @@ static void scale_key(const struct chart *c, struct str *out)
     str_add(out, "</ul>\n");
 }
 
-void chart_key(const struct chart *c, struct str *out)
+static void lines_key(const struct chart *c, struct str *out)
 {
     unsigned named = 0;
-    if (c->shape == CHART_GRID) scale_key(c, out);
-    if (c->shape != CHART_LINES || c->categories) return;
     str_add(out, "<ul class=\"key\">\n");
     for (size_t i = 0; i < c->n_series; i++) {
         const struct chart_series *s = &c->series[i];
-        if (s->role == CHART_SEED || (s->role == CHART_CURVE && named >> s->style & 1)) continue;
+        if ((s->role == CHART_SEED && !c->categories) || (s->role == CHART_CURVE && named >> s->style & 1)) continue;
         if (s->role == CHART_CURVE) named |= 1u << s->style;
         str_add(out, "<li><svg viewBox=\"0 0 26 12\" aria-hidden=\"true\">");
         if (s->role == CHART_REFERENCE) str_printf(out, "<line x1=\"0\" y1=\"6\" x2=\"26\" y2=\"6\" class=\"ref r%d\"/>", s->style);
-        else str_printf(out, "<line x1=\"0\" y1=\"6\" x2=\"26\" y2=\"6\" class=\"l%d\"/>", s->style);
-        if (s->role == CHART_MEAN) marker(out, 13, 6, 4, s->style);
+        else if (s->role != CHART_SEED) str_printf(out, "<line x1=\"0\" y1=\"6\" x2=\"26\" y2=\"6\" class=\"l%d\"/>", s->style);
+        if (s->role == CHART_MEAN || s->role == CHART_SEED) marker(out, 13, 6, 4, s->style);
         str_add(out, "</svg>");
         table_html(out, s->name);
         str_add(out, "</li>\n");
     }
     str_add(out, "</ul>\n");
+}
+
+void chart_key(const struct chart *c, struct str *out)
+{
+    if (c->shape == CHART_GRID) scale_key(c, out);
+    if (c->shape == CHART_LINES && (!c->categories || long_names(c))) lines_key(c, out);
+    if (!c->note) return;
+    str_add(out, "<p class=\"note\">"), table_html(out, c->note), str_add(out, "</p>\n");
 }

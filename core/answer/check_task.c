@@ -342,6 +342,41 @@ static void test_exchangeable(struct check_case *c)
     each_instance(c, check_orders);
 }
 
+static int rising(const void *a, const void *b) { return (*(const int32_t *)a > *(const int32_t *)b) - (*(const int32_t *)a < *(const int32_t *)b); }
+
+/* Another order: the tokens that were there, an answer to them, and the same one again. */
+static void check_reorder(struct check_case *c, struct instance *t)
+{
+    int len = usual_length(t, 12), tape = tape_of(t, len);
+    size_t n = (size_t)tape;
+    struct sheet s;
+    int32_t *before = calloc(2 * n, sizeof *before), *after = before + n;
+    make_sheet(&s, tape, 1);
+    for (int64_t i = 0; i < EXAMPLES; i++) {
+        struct lab_err err = { "" };
+        draw(c, t, &s, c->seed, LAB_TEST, i, len);
+        memcpy(before, s.e.in, n * sizeof *before);
+        qsort(before, n, sizeof *before, rising);
+        for (int k = 0; k < tape; k++) s.e.target[k] = INT32_MIN, s.e.counted[k] = 1;
+        if (t->task->sample(t->self, c->seed, LAB_REORDER, i, len, &s.e, &err) != 0)
+            check_fail(c, "another order of an example", "sample() with split LAB_REORDER, which LAB_TASK_REORDERS claims", "refused: %.200s", err.msg);
+        check_example(c, t, &s);
+        memcpy(after, s.e.in, n * sizeof *after);
+        qsort(after, n, sizeof *after, rising);
+        for (int k = 0; k < tape; k++)
+            if (before[k] != after[k])
+                check_fail(c, "the same tokens in another order", "sample() draws a new example where LAB_REORDER asks for the old one reordered",
+                           "sorted, token %d was %d and is %d", k, before[k], after[k]);
+    }
+    free_sheet(&s);
+    free(before);
+}
+static void test_reorder(struct check_case *c)
+{
+    if (!(c->task->flags & LAB_TASK_REORDERS)) check_skip(c, "not claimed");
+    each_instance(c, check_reorder);
+}
+
 #define ROW(name, about, needs, run) { name, about, needs, run, 0 }
 const struct check_test check_task_tests[] = {
     ROW("describe.words", "summary and source: are they lines that can be printed?", NULL, check_words),
@@ -354,4 +389,5 @@ const struct check_test check_task_tests[] = {
     ROW("task.distinct", "are other numbers, splits and seeds other examples?", "task.repeatable", test_distinct),
     ROW("task.solve", "does solve agree with sample?", "task.repeatable", test_solve),
     ROW("task.exchangeable", "LAB_TASK_EXCHANGEABLE: is every order equally likely?", "task.repeatable", test_exchangeable),
+    ROW("task.reorder", "LAB_TASK_REORDERS: does an example keep its tokens in another order?", "task.repeatable", test_reorder),
     ROW(NULL, NULL, NULL, NULL) };

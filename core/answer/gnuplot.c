@@ -139,6 +139,7 @@ static void chart_script(const struct chart *c, struct str *out)
     set_text(out, "title", c->title);
     if (c->shape == CHART_RANKING) set_text(out, "xlabel", "mean rank");
     else set_text(out, "xlabel", c->x_name), set_text(out, "ylabel", c->y_name);
+    if (c->note) str_add(out, "set label 99 "), quoted(out, c->note), str_add(out, " noenhanced at graph 0, graph 1 offset 0, character 0.6 font ',9'\n");
     if (c->shape == CHART_LINES) lines_script(c, out);
     else if (c->shape == CHART_GRID) grid_script(c, out);
     else ranking_script(c, out);

@@ -35,11 +35,29 @@ static void set(struct chart *c, char **field, const char *format, ...)
     chart_set(c, field, text);
 }
 
+/* No picture may look complete that is not.  panel, arm: those it shows, -1: all. */
+static void note_missing(const struct compare *c, struct chart *chart, int panel, int arm)
+{
+    const struct study *s = c->study;
+    int runs = 0, missing = 0, diverged = 0;
+    for (size_t i = 0; i < s->n_run; i++) {
+        const struct study_run *r = &s->run[i];
+        if ((panel >= 0 && s->arm[r->arm].panel != panel) || (arm >= 0 && r->arm != arm)) continue;
+        int done = !strcmp(r->text[STUDY_STATUS], "done");
+        runs++, missing += !done, diverged += done && r->diverged;
+    }
+    const char *missing_are = missing == 1 ? "is" : "are", *diverged_have = diverged == 1 ? "has" : "have";
+    if (missing && diverged) set(chart, &chart->note, "%d of %d runs %s not done; in %d a number is not finite", missing, runs, missing_are, diverged);
+    else if (missing) set(chart, &chart->note, "%d of %d runs %s not done", missing, runs, missing_are);
+    else if (diverged) set(chart, &chart->note, "%d of %d runs %s a number that is not finite", diverged, runs, diverged_have);
+}
+
 static void name_panel(const struct compare *c, struct chart *chart, int panel, const char *what)
 {
     const struct study *s = c->study;
     int run = s->panel[panel].run;
     set(chart, &chart->title, "%s, trained at length %s: %s", study_text(s, run, STUDY_TASK), study_text(s, run, STUDY_TRAIN), what);
+    note_missing(c, chart, panel, -1);
 }
 
 static int arms_in(const struct study *s, int panel)
@@ -269,6 +287,7 @@ static int add_places(struct plot *p, const struct compare *c, const struct plac
     study_arm_name(s, place->arm, &name);
     int panel = s->arm[place->arm].panel;
     set(chart, &chart->title, "%s, %s: where the answers are right", study_text(s, s->panel[panel].run, STUDY_TASK), str_text(&name));
+    note_missing(c, chart, panel, place->arm);
     chart_set(chart, &chart->x_name, "position of the answer");
     chart_set(chart, &chart->y_name, "length");
     set(chart, &chart->about, "Grid: mean token accuracy of %s, one row a length, one column a position.", str_text(&name));
@@ -308,6 +327,7 @@ static int add_ranks(struct plot *p, const struct compare *c, const struct compa
     int run = s->panel[c->panel[g->first].panel].run;
     set(chart, &chart->title, "mean ranks over %d tasks, trained at length %s (1 is best)", g->tasks, study_text(s, run, STUDY_TRAIN));
     set(chart, &chart->about, "Ranking: mean rank of %d encoders over %d tasks, best first.", g->n_row, g->tasks);
+    note_missing(c, chart, -1, -1);
     chart->critical = g->critical;
     chart_size(chart, g->n_row, 0);
     for (int place = 0, last = -1; place < chart->rows; place++) {       /* the next best after the last */
@@ -338,6 +358,7 @@ static int add_seeds(struct plot *p, const struct compare *c, const struct compa
     compare_lengths(panel, &name);
     set(chart, &chart->title, "%s, trained at length %s: seeds, %s", study_text(s, s->panel[panel->panel].run, STUDY_TASK),
         study_text(s, s->panel[panel->panel].run, STUDY_TRAIN), str_text(&name));
+    note_missing(c, chart, panel->panel, -1);
     chart_set(chart, &chart->x_name, "encoder");
     chart_set(chart, &chart->y_name, compare_metric_name(c));
     set(chart, &chart->about, "Points: %s of every seed, one column an encoder.", compare_metric_name(c));

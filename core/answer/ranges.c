@@ -79,7 +79,7 @@ static int load(struct page *p, int lo, int hi)
 
 /* ---- pooling ---- */
 
-struct pooled { int n; double mean, half_width, median, max; };
+struct pooled { int n; double mean, half_width, median, min, max; };
 
 static int same_arm(const struct score *a, const struct score *b)
 {
@@ -102,6 +102,7 @@ static struct pooled pool(const struct page *p, size_t first, int metric)
     q.half_width = stats_half_width(p->sample, q.n);
     qsort(p->sample, (size_t)q.n, sizeof *p->sample, rising);
     q.median = (p->sample[(q.n - 1) / 2] + p->sample[q.n / 2]) / 2;
+    q.min = p->sample[0];
     q.max = p->sample[q.n - 1];
     return q;
 }
@@ -144,19 +145,23 @@ static void add_pooled(struct table *t, const struct pooled *q)
     add(t, "%d", q->n);
 }
 
+/* Whole sequences, mean over seeds. */
+static double sequence_of(const struct page *p, size_t first) { return pool(p, first, PAPER_SEQUENCE).mean; }
+
 static int write_past_training(struct page *p, struct str *out)
 {
-    static const char *const header[] = { "task", "encoder", "lengths", "mean", "median", "best", "seeds", NULL };
+    static const char *const header[] = { "task", "encoder", "lengths", "mean", "median", "best", "seeds", "whole sequences", NULL };
     struct table t;
     if (load(p, 0, 0) != 0) return -1;
     if (p->n == 0) return 0;
-    table_init(&t, 7);
+    table_init(&t, 8);
     add_header(&t, header);
     for (size_t i = 0; i < p->n;) {
         struct pooled q = pool(p, i, PAPER_TOKEN);
         add_arm(&t, &p->score[i]);
         add_range(&t, p->score[i].lo, p->score[i].hi);
         add_pooled(&t, &q);
+        add(&t, "%.3f", sequence_of(p, i));
         i += (size_t)q.n;
     }
     str_add(out, "\ntoken accuracy, mean over the lengths past training\n");
@@ -205,9 +210,22 @@ static double score_of(const struct page *p, const struct paper *paper, const ch
     return NAN;
 }
 
+/* By how much a later one of a published order is above an earlier one, at most; NaN: one of them is not done. */
+static double disorder(const struct page *p, const struct paper *paper, const struct paper_cell *c)
+{
+    double worst = -1;
+    for (int k = 0; k < c->n; k++)
+        for (int j = 0; j < k; j++) {
+            double above = score_of(p, paper, c->task, c->encoder[k]) - score_of(p, paper, c->task, c->encoder[j]);
+            if (isnan(above)) return NAN;
+            worst = fmax(worst, above);
+        }
+    return worst;
+}
+
 static void write_order(struct page *p, const struct paper *paper, const struct paper_cell *c, struct str *out)
 {
-    double worst = -1;               /* by how much a later one is above an earlier one */
+    double worst = disorder(p, paper, c);
     str_printf(out, "order over %d", (int)c->lo);
     if (c->hi > c->lo) str_printf(out, "-%d", (int)c->hi);
     str_printf(out, ", paper: %s; here:", c->entry->value);
@@ -215,8 +233,7 @@ static void write_order(struct page *p, const struct paper *paper, const struct 
         double mine = score_of(p, paper, c->task, c->encoder[k]);
         if (isnan(mine)) str_printf(out, "%s -", k ? "," : "");
         else str_printf(out, "%s %.3f", k ? "," : "", mine);
-        for (int j = 0; j < k; j++) worst = isnan(mine) ? NAN : fmax(worst, mine - score_of(p, paper, c->task, c->encoder[j]));
-        if (isnan(worst)) break;
+        if (isnan(mine)) break;
     }
     str_printf(out, ": %s\n", isnan(worst) ? "not done" : verdict(worst, 0, NEAR_ORDER));
 }
@@ -244,7 +261,75 @@ static int write_paper(struct page *p, const struct paper *paper, struct str *ou
     return 0;
 }
 
-int ranges_write(struct store *store, const char *ini_sha256, struct str *out, struct lab_err *err)
+/* ---- for programs ---- */
+
+static struct ranges_row row_of(const struct page *p, size_t first)
+{
+    struct pooled q = pool(p, first, PAPER_TOKEN);
+    const struct score *s = &p->score[first];
+    return (struct ranges_row){ .task = s->task, .encoder = s->encoder, .label = s->label, .lo = s->lo, .hi = s->hi, .seeds = q.n, .mean = q.mean,
+        .half_width = q.half_width, .min = q.min, .max = q.max, .sequence = sequence_of(p, first), .score = NAN, .paper = NAN, .band = NAN,
+        .verdict = "" };
+}
+
+static int each_past_training(struct page *p, const struct ranges_taker *taker)
+{
+    if (load(p, 0, 0) != 0) return -1;
+    for (size_t i = 0; i < p->n;) {
+        struct ranges_row row = row_of(p, i);
+        if (taker->take(taker->ctx, &row) != 0) return -1;
+        i += (size_t)row.seeds;
+    }
+    return 0;
+}
+
+static const struct ranges_row nothing = { .task = "", .encoder = "", .label = "", .mean = NAN, .half_width = NAN, .min = NAN, .max = NAN,
+                                           .sequence = NAN, .score = NAN, .paper = NAN, .band = NAN, .verdict = "not done" };
+
+/* The arms that a published value speaks of; one row without numbers if none is done. */
+static int each_value(struct page *p, const struct paper *paper, const struct paper_cell *c, const struct ranges_taker *taker)
+{
+    int found = 0;
+    for (size_t i = 0, n; i < p->n; i += n) {
+        const struct score *s = &p->score[i];
+        struct pooled q = pool(p, i, paper->metric);
+        struct ranges_row row = row_of(p, i);
+        n = (size_t)q.n;
+        if (strcmp(s->encoder, c->encoder[0]) || (*c->task && strcmp(s->task, c->task))) continue;
+        row.lo = c->lo, row.hi = c->hi;
+        row.score = by_rule(&q, paper->seeds), row.paper = c->value, row.band = c->band;
+        row.verdict = verdict(fabs(row.score - c->value), c->band, NEAR_BANDS * c->band);
+        if (taker->take(taker->ctx, &row) != 0) return -1;
+        found = 1;
+    }
+    if (found) return 0;
+    struct ranges_row row = nothing;
+    row.task = c->task, row.encoder = c->encoder[0], row.lo = c->lo, row.hi = c->hi, row.paper = c->value, row.band = c->band;
+    return taker->take(taker->ctx, &row) != 0 ? -1 : 0;
+}
+
+static int each_order(struct page *p, const struct paper *paper, const struct paper_cell *c, const struct ranges_taker *taker)
+{
+    struct ranges_row row = nothing;
+    double worst = disorder(p, paper, c);
+    row.task = c->task, row.encoder = "order", row.label = c->entry->value, row.lo = c->lo, row.hi = c->hi;
+    if (!isnan(worst)) row.verdict = verdict(worst, 0, NEAR_ORDER);
+    return taker->take(taker->ctx, &row) != 0 ? -1 : 0;
+}
+
+static int each_cell(struct page *p, const struct paper *paper, const struct ranges_taker *taker)
+{
+    for (size_t i = 0; i < paper->n; i++) {
+        const struct paper_cell *c = &paper->cell[i];
+        if (load(p, c->lo, c->hi) != 0 || (c->n == 1 ? each_value : each_order)(p, paper, c, taker) != 0) return -1;
+    }
+    return 0;
+}
+
+/* ---- both ---- */
+
+/* Into out as a page shows them, or to the taker. */
+static int both(struct store *store, const char *ini_sha256, struct str *out, const struct ranges_taker *taker, struct lab_err *err)
 {
     struct page p = { .store = store, .err = err };
     struct conf conf = { 0 };
@@ -255,14 +340,24 @@ int ranges_write(struct store *store, const char *ini_sha256, struct str *out, s
     if (store_query(store, sweep_sql, args, 1, 0, &rows, err) != 0 || p.failed) goto out;
     rc = 0;
     if (!p.text) goto out;
-    rc = write_past_training(&p, out);
+    rc = out ? write_past_training(&p, out) : each_past_training(&p, taker);
     if (!strstr(p.text, "[paper]")) goto out;
     if (rc == 0) rc = conf_read_text(&conf, "[paper]", p.text, strlen(p.text), err);
     if (rc == 0) rc = paper_read(&paper, &conf, err);
-    if (rc == 0 && paper.n) rc = write_paper(&p, &paper, out);
+    if (rc == 0 && paper.n) rc = out ? write_paper(&p, &paper, out) : each_cell(&p, &paper, taker);
 out:
     paper_free(&paper);
     conf_free(&conf);
     free(p.score), free(p.sample), free(p.text);
     return rc;
+}
+
+int ranges_write(struct store *store, const char *ini_sha256, struct str *out, struct lab_err *err)
+{
+    return both(store, ini_sha256, out, NULL, err);
+}
+
+int ranges_each(struct store *store, const char *ini_sha256, const struct ranges_taker *taker, struct lab_err *err)
+{
+    return both(store, ini_sha256, NULL, taker, err);
 }

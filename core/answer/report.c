@@ -299,12 +299,20 @@ static void where(const struct study *s, int panel, struct str *sql)
 static int panel_results(struct report *r, int panel)
 {
     struct table t;
-    struct str sql = { 0 };
+    struct str sql = { 0 }, note = { 0 };
     if (results_table(r->study, panel, &t) != 0) return -1;
     table(r, &t, "Token accuracy by length: mean \u00b1 half-width of the 95 % t interval over seeds; * seen in training; (=) all seeds equal", "");
     table_free(&t);
+    study_write_selection(r->study, panel, &note);
+    if (note.len) {
+        str_add(r->out, "<p class=\"note\">");
+        exact(r, str_text(&note));
+        str_add(r->out, "</p>\n");
+    }
+    r->out->failed |= note.failed;
+    str_free(&note);
     str_add(&sql, "SELECT encoder, label, length, seeds, seeds_missing, token_accuracy_mean, token_accuracy_sd,\n"
-            "       token_accuracy_min, token_accuracy_max, chance, order_blind_ceiling\nFROM by_length\n");
+            "       token_accuracy_min, token_accuracy_max, chance, majority, order_blind_ceiling\nFROM by_length\n");
     where(r->study, panel, &sql);
     str_add(&sql, "ORDER BY encoder, label, length");
     sql_details(r, str_text(&sql));

@@ -9,7 +9,7 @@
 #include "answer/table.h"
 #include "base/mem.h"
 
-enum { SCREEN = 80 };
+enum { SCREEN = 80, N_RANGE = 5 };   /* columns that only scores over ranges have */
 #define MORE_THAN_CHANCE 0.01        /* a majority guess that is no better is not worth a row */
 
 struct page { struct study *study; int star, equal, partial; };          /* what the key below the tables must explain */
@@ -219,6 +219,7 @@ static int write_panel(struct page *a, int panel, struct str *out)
         rc = write_block(a, panel, length + i, n - i < block ? n - i : block, out);
     }
     if (rc == 0) write_sequences(a, panel, length, n, out);
+    if (rc == 0) study_write_selection(a->study, panel, out);
     if (rc == 0) rc = write_leaks(a, panel, out);
     free(length);
     return rc;
@@ -316,13 +317,42 @@ static int add_row(const struct page *a, struct table *t, int panel, int arm, in
     add_real(t, run->chance);
     add_real(t, majority);
     add_real(t, ceiling);
+    for (int i = 0; i < N_RANGE; i++) table_add(t, NULL);
     return 0;
+}
+
+/* A score over a range of lengths: the columns of one length as far as they fit, then those of its own. */
+static int add_range_row(void *ctx, const struct ranges_row *r)
+{
+    struct table *t = ctx;
+    char lengths[48];
+    snprintf(lengths, sizeof lengths, r->lo < r->hi ? "%lld-%lld" : "%lld", (long long)r->lo, (long long)r->hi);
+    table_add(t, *r->task ? r->task : NULL);
+    table_add(t, NULL);
+    table_add(t, r->encoder);
+    table_add(t, r->label);
+    table_add(t, NULL);
+    add_integer(t, r->seeds);
+    table_add(t, NULL);
+    add_real(t, r->mean);
+    add_real(t, r->seeds > 1 ? r->half_width : NAN);
+    add_real(t, r->min);
+    add_real(t, r->max);
+    table_add(t, NULL);
+    add_real(t, r->sequence);
+    for (int i = 0; i < 3; i++) table_add(t, NULL);          /* chance and ceilings are of one length */
+    table_add(t, lengths);
+    add_real(t, r->score);
+    add_real(t, r->paper);
+    add_real(t, r->band);
+    table_add(t, *r->verdict ? r->verdict : NULL);
+    return t->failed;
 }
 
 int results_rows(struct study *s, struct table *t)
 {
     static const char *const header[] = { "task", "train_length", "encoder", "label", "length", "seeds", "seeds_planned", "mean",
-        "half_width", "min", "max", "solved", "sequence_mean", "chance", "majority", "order_blind_ceiling" };
+        "half_width", "min", "max", "solved", "sequence_mean", "chance", "majority", "order_blind_ceiling", "lengths", "score", "paper", "band", "verdict" };
     struct page page = { .study = s };
     int rc = 0;
     table_init(t, sizeof header / sizeof *header);
@@ -335,6 +365,7 @@ int results_rows(struct study *s, struct table *t)
             for (int i = 0; s->arm[arm].panel == panel && i < n && rc == 0; i++) rc = add_row(&page, t, panel, arm, length[i]);
         free(length);
     }
+    if (rc == 0) rc = ranges_each(s->store, s->ini_sha256, &(struct ranges_taker){ add_range_row, t }, s->err);
     if (rc != 0) table_free(t);
     return rc;
 }

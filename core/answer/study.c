@@ -20,6 +20,7 @@ static const char run_sql[] =
     "SELECT c.ordinal, r.seed, r.parameters, r.chance, json_extract(r.config, '$.model.causal'), s.step_ms, s.train_loss,"
     " EXISTS(SELECT 1 FROM metric m WHERE m.attempt_id = a.attempt_id AND m.special IS NOT NULL) OR"
     " EXISTS(SELECT 1 FROM eval e WHERE e.attempt_id = a.attempt_id AND e.loss_special IS NOT NULL),"
+    " s.selected_step,"
     " r.task, r.task_key,"
     " iif(r.config ->> '$.train.length[0]' < r.train_length, (r.config ->> '$.train.length[0]') || '..', '') || r.train_length,"
     " r.encoder, c.label, s.state, s.reason,"
@@ -32,7 +33,7 @@ static const char run_sql[] =
     "  FROM env v WHERE v.env_id = a.env_id AND a.status = 'done'),"
     " (SELECT (v.json ->> '$.cpu') || ', ' || (v.json ->> '$.blas') || ', ' || (v.json ->> '$.simd')"
     "  FROM env v WHERE v.env_id = a.env_id AND a.status = 'done'),"
-    " r.run_key"
+    " r.run_key, r.selection"
     " FROM sweep_cell c JOIN run r USING(run_id) JOIN runs s USING(run_key)"
     " LEFT JOIN attempt a ON a.attempt_id = (SELECT t.attempt_id FROM attempt t WHERE t.run_id = r.run_id"
     "  ORDER BY t.status = 'done' DESC, t.started_us DESC, t.attempt_id DESC LIMIT 1)"
@@ -89,7 +90,7 @@ static int arm_of(struct study *s, int run)
 
 static int keep_run(void *ctx, int n, const struct store_value *v)
 {
-    enum { FIRST_TEXT = 8 };
+    enum { FIRST_TEXT = 9 };
     struct study *s = ctx;
     (void)n;
     s->failed = 1;                                           /* until the row is kept */
@@ -97,7 +98,7 @@ static int keep_run(void *ctx, int n, const struct store_value *v)
     struct study_run *r = &s->run[s->n_run++];
     *r = (struct study_run){ .ordinal = v[0].integer, .seed = v[1].integer, .parameters = v[2].integer, .chance = study_real(&v[3]),
                              .causal = v[4].integer != 0, .step_ms = study_real(&v[5]), .train_loss = study_real(&v[6]),
-                             .diverged = v[7].integer != 0 };
+                             .diverged = v[7].integer != 0, .selected_step = v[8].integer };
     for (int i = 0; i < STUDY_N_TEXT; i++) if (!(r->text[i] = copy_value(&v[FIRST_TEXT + i], s->err))) return 1;
     if ((r->arm = arm_of(s, (int)s->n_run - 1)) < 0) return 1;
     struct study_arm *arm = &s->arm[r->arm];
@@ -288,6 +289,28 @@ int study_majority(const struct study *s, int panel, int64_t length, double *val
     return 0;
 }
 
+/* Of each rule but the default: whose weights it chose. */
+void study_write_selection(const struct study *s, int panel, struct str *out)
+{
+    for (size_t i = 0; i < s->n_run; i++) {
+        const char *rule = s->run[i].text[STUDY_SELECTION];
+        int64_t lo = INT64_MAX, hi = 0;
+        int told = 0;
+        if (s->arm[s->run[i].arm].panel != panel || !strcmp(rule, "last")) continue;
+        for (size_t k = 0; k < s->n_run; k++) {
+            const struct study_run *r = &s->run[k];
+            if (s->arm[r->arm].panel != panel || strcmp(r->text[STUDY_SELECTION], rule)) continue;
+            told |= k < i;
+            if (r->selected_step && r->selected_step < lo) lo = r->selected_step;
+            if (r->selected_step > hi) hi = r->selected_step;
+        }
+        if (told || !hi) continue;
+        str_printf(out, "tested: the weights of step%s %lld", lo == hi ? "" : "s", (long long)lo);
+        if (lo < hi) str_printf(out, " to %lld", (long long)hi);
+        str_printf(out, ", best in validation at %s lengths (eval.select = %s)\n", strcmp(rule, "best_valid") ? "longer" : "trained", rule);
+    }
+}
+
 int study_is_failure(const struct study_run *r)
 {
     return strcmp(r->text[STUDY_STATUS], "done") && strcmp(r->text[STUDY_STATUS], "pending") && strcmp(r->text[STUDY_STATUS], "running");
@@ -295,13 +318,14 @@ int study_is_failure(const struct study_run *r)
 
 void study_write_failures(const struct study *s, struct str *out)
 {
-    int failures = 0, failed = 0, open = 0, shown = 0;
+    int failures = 0, failed = 0, open = 0, shown = 0, diverged = 0;
     struct str line = { 0 };
     for (size_t i = 0; i < s->n_run; i++) {
         const char *status = s->run[i].text[STUDY_STATUS];
         int gone = !strcmp(status, "failed") || !strcmp(status, "timeout");
         failures += study_is_failure(&s->run[i]);
         failed += gone;
+        diverged += s->run[i].diverged && !strcmp(status, "done");
         open += strcmp(status, "done") != 0 && !gone;
     }
     if (failures) str_printf(out, "\n%d of %zu runs did not succeed:\n", failures, s->n_run);
@@ -319,6 +343,8 @@ void study_write_failures(const struct study *s, struct str *out)
     }
     if (failures > shown) str_printf(out, "  and %d more: lab query 'SELECT * FROM failures'\n", failures - shown);
     if (failed) str_add(out, "\n`lab retry` runs what failed again\n");
+    if (diverged) str_printf(out, "\n%d of %zu runs %s done, but a number of %s is not finite: lab query 'SELECT * FROM diverged'\n", diverged, s->n_run,
+                             diverged == 1 ? "is" : "are", diverged == 1 ? "it" : "theirs");
     if (open) str_printf(out, "\n%d of %zu runs are not done; the same `lab run` goes on with them\n", open, s->n_run);
     out->failed |= line.failed;
     str_free(&line);

@@ -15,10 +15,10 @@ enum { STUDY_NO_SWEEP = 1 };         /* what study_load and all that call it ret
 #define STUDY_DEFAULT_DB "results/lab.db"    /* what lab opens without --db */
 
 enum study_text { STUDY_TASK, STUDY_TASK_KEY, STUDY_TRAIN, STUDY_ENCODER, STUDY_LABEL, STUDY_STATUS, STUDY_REASON, STUDY_LOG,
-                  STUDY_VARIANT, STUDY_BUDGET, STUDY_CODE, STUDY_MACHINE, STUDY_KEY, STUDY_N_TEXT };
+                  STUDY_VARIANT, STUDY_BUDGET, STUDY_CODE, STUDY_MACHINE, STUDY_KEY, STUDY_SELECTION, STUDY_N_TEXT };
 struct study_run {
     char *text[STUDY_N_TEXT];        /* never NULL; budget, code, machine: what was spent, what ran and on what, for people */
-    int64_t ordinal, seed, parameters;
+    int64_t ordinal, seed, parameters, selected_step;        /* selected_step: whose weights were tested, 0 = the last */
     double chance, step_ms, train_loss;      /* NaN: not known */
     int causal, diverged, arm;       /* diverged: some number of its last attempt was not finite */
 };
@@ -69,6 +69,9 @@ void study_arm_name(const struct study *, int arm, struct str *out);     /* repl
 int  study_ceiling(const struct study *, int panel, int64_t length, double *value);
 /* What the most frequent target of each place gets right; NaN: not known. */
 int  study_majority(const struct study *, int panel, int64_t length, double *value);
+
+/* What chose the weights that were tested, and of which steps they are; "" if they are the last. */
+void study_write_selection(const struct study *, int panel, struct str *out);
 
 int  study_is_failure(const struct study_run *);
 void study_write_failures(const struct study *, struct str *out);        /* what did not succeed, and why; "" if nothing */

@@ -9,7 +9,8 @@
 #include "cli/cmd.h"
 
 /* What may be exported: the answer, or the rows of a view. */
-static const char *const view[] = { "answer", "results", "by_length", "by_seed", "by_position", "paired", "curves", "runs", "failures", "diverged" };
+static const char *const view[] = { "answer", "results", "by_length", "by_seed", "by_position", "by_slice", "free_running", "past_training",
+    "past_training_by_slice", "paired", "curves", "runs", "failures", "diverged", "leaks" };
 enum { ANSWER };
 static const struct { const char *name; enum table_format format; } format[] = {
     { "csv", TABLE_CSV }, { "json", TABLE_JSON }, { "markdown", TABLE_MARKDOWN }, { "latex", TABLE_LATEX } };

@@ -6,7 +6,7 @@
 #include "store/fsck.h"
 
 static const char *const level_name[] = { [FSCK_OK] = "ok", [FSCK_MENDED] = "mended", [FSCK_NOTE] = "note", [FSCK_BAD] = "BAD" };
-struct telling { int json, n, count[FSCK_BAD + 1]; };
+struct telling { int json, n, count[FSCK_BAD + 1], failed; };   /* failed: a finding could not be told */
 
 /* As it is found, for looking at every page may take a while. */
 static void tell(void *ctx, const struct fsck_finding *f)
@@ -27,6 +27,7 @@ static void tell(void *ctx, const struct fsck_finding *f)
         if (f->advice) str_printf(&out, "\n                    -> %s", f->advice);
         str_add(&out, "\n");
     }
+    t->failed |= out.failed;
     fputs(str_text(&out), stdout);
     fflush(stdout);
     str_free(&out);
@@ -40,6 +41,7 @@ static int check(struct telling *t, const char *db, int repair, struct lab_err *
     if (store_open(&store, db, repair && there ? STORE_WRITE : STORE_READ, err) != 0) return -1;
     if (*store_notice(store)) fprintf(stderr, "lab fsck: %s\n", store_notice(store));
     int rc = fsck_run(store, repair, &listener, err);
+    if (rc == 0 && t->failed) rc = lab_fail(err, "out of memory: not every finding is shown");
     store_close(store);
     return rc;
 }

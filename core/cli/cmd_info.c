@@ -27,6 +27,7 @@ static const struct word encoder_word[] = {
     { LAB_E_CAUSAL_ONLY, "causal_only", "for causal models only" }, { 0, NULL, NULL } };
 static const struct word task_word[] = {
     { LAB_TASK_EXCHANGEABLE, "exchangeable", "every order of the input is equally likely, so the order-blind ceiling is known" },
+    { LAB_TASK_REORDERS, "reorders", "an example can be put in another order, so the order-blind ceiling is known" },
     { LAB_TASK_CAUSAL, "causal", "made for a causal model: each target is the next token" },
     { LAB_TASK_POSITIONS, "positions", "gives its own position ids" }, { 0, NULL, NULL } };
 

@@ -16,11 +16,13 @@
 #include "cli/run.h"
 #include "exp/frozen.h"
 #include "run/task.h"
+#include "store/aside.h"
 #include "store/merge.h"
 
 struct merging {
     const struct cmd *cmd;
-    struct store *out;
+    const char *db;                  /* where it goes */
+    struct store *out;               /* that database, or a copy of it on this machine's disk */
     int64_t merged, known, refused, attempts, conflicts;
     struct lab_err err;
 };
@@ -65,7 +67,7 @@ static void bring_weights(struct merging *m, const char *folder)
 {
     struct str from = { 0 }, to = { 0 };
     struct lab_err why;
-    const char *db = store_path(m->out), *slash = strrchr(db, '/');
+    const char *db = m->db, *slash = strrchr(db, '/');
     int n = slash ? (int)(slash - db) + 1 : 0, failed = 0;
     str_printf(&to, "%.*sweights", n, db);
     if (!to.failed) mkdir(to.text, 0777);
@@ -163,7 +165,7 @@ static void print_json(const struct merging *m)
 
 static void print_summary(const struct merging *m)
 {
-    printf("%s: %lld database%s merged, %lld attempt%s added", store_path(m->out), (long long)m->merged, m->merged == 1 ? "" : "s", (long long)m->attempts,
+    printf("%s: %lld database%s merged, %lld attempt%s added", m->db, (long long)m->merged, m->merged == 1 ? "" : "s", (long long)m->attempts,
            m->attempts == 1 ? "" : "s");
     if (m->known) printf("; %lld known already", (long long)m->known);
     if (m->refused) printf("; %lld refused", (long long)m->refused);
@@ -171,7 +173,7 @@ static void print_summary(const struct merging *m)
     printf("\n");
 }
 
-static int merge_all(struct merging *m, int n, char **path, int json)
+static int merge_all(struct merging *m, struct aside *aside, int n, char **path, int json)
 {
     int rc = 0;
     for (int i = 0, files; i < n && rc == 0; i += files ? files : 1) {
@@ -179,10 +181,28 @@ static int merge_all(struct merging *m, int n, char **path, int json)
         rc = files ? merge_files(m, path + i, (size_t)files) : merge_plan(m, path[i]);
     }
     if (rc == 0) rc = tell_conflicts(m);
+    if (rc == 0 && aside) rc = aside_put_back(aside, m->out, &m->err);
     if (rc != 0) return cli_fail(m->cmd, EXIT_DATABASE, &m->err);
     if (json) print_json(m);
     else print_summary(m);
     return m->conflicts ? EXIT_CONFLICT : m->refused ? EXIT_DATABASE : EXIT_DONE;
+}
+
+/* In place, or, where SQLite must not write, in a copy that is put back. */
+static int open_and_merge(struct merging *m, int n, char **path, int json)
+{
+    struct aside aside = { .lock = -1 };
+    char network[32], folder[WHOLE_PATH] = ".";
+    const char *slash = strrchr(m->db, '/');
+    if (slash) snprintf(folder, sizeof folder, "%.*s", (int)(slash - m->db) + 1, m->db);
+    if (access(folder, F_OK) != 0 && whole_folder(folder, &m->err) != 0) return cli_fail(m->cmd, EXIT_DATABASE, &m->err);
+    store_network(folder, network);
+    if (*network && aside_open(&aside, m->db, &m->err) != 0) return cli_fail(m->cmd, EXIT_DATABASE, &m->err);
+    int code = run_open(m->cmd, &m->out, *network ? aside.copy : m->db);
+    if (code == EXIT_DONE) code = merge_all(m, *network ? &aside : NULL, n, path, json);
+    store_close(m->out);
+    aside_close(&aside);
+    return code;
 }
 
 int cmd_merge(const struct cmd *cmd, int argc, char **argv)
@@ -199,9 +219,6 @@ int cmd_merge(const struct cmd *cmd, int argc, char **argv)
         else if (is_folder(argv[i]) && frozen_head_read(&head, argv[i], &m.err) == 0) frozen_head_release(&head);
     }
     if (*m.err.msg) return cli_fail(cmd, EXIT_USAGE, &m.err);
-    int code = run_open(cmd, &m.out, argv[1]);
-    if (code != EXIT_DONE) return code;
-    code = merge_all(&m, argc - 2, argv + 2, json);
-    store_close(m.out);
-    return code;
+    m.db = argv[1];
+    return open_and_merge(&m, argc - 2, argv + 2, json);
 }

@@ -171,7 +171,7 @@ static void print_summary(const struct sweep *s, const struct row *row, size_t n
     str_add(out, "\n");
     table_show(out, s->name);
     str_printf(out, ": %zu run%s, %zu done, %zu to train", all.runs, all.runs == 1 ? "" : "s", all.done, all.to_train);
-    if (all.to_evaluate) str_printf(out, ", %zu to evaluate at new lengths", all.to_evaluate);
+    if (all.to_evaluate) str_printf(out, ", %zu to evaluate from kept weights", all.to_evaluate);
     if (all.failed) str_printf(out, ", %zu failed before (`lab retry` runs them again)", all.failed);
     if (s->n_combinations > s->n) str_printf(out, "; %zu of %zu combinations repeat another", s->n_combinations - s->n, s->n_combinations);
     if (all.to_train + all.to_evaluate) {

@@ -158,12 +158,27 @@ static int list(const struct cmd *cmd, const struct library *lib, enum table_for
 /* What is asked of: everything, or one experiment; ini_sha256 NULL: the one entered last. */
 struct scope { int narrow; const char *ini_sha256; };
 
+static int tell_scope(void *ctx, int n, const struct store_value *v)
+{
+    struct str name = { 0 };
+    (void)ctx, (void)n;
+    table_show(&name, v[0].type == STORE_TEXT ? v[0].text : "");
+    if (v[1].integer > 1) fprintf(stderr, "lab query: of the experiment %s, entered last of %lld; --experiment FILE.ini asks of another, --all of all\n",
+                                  str_text(&name), (long long)v[1].integer);
+    str_free(&name);
+    return 0;
+}
+
+/* Whoever did not say what to ask of is told, where there was a choice. */
 static int narrow(const struct cmd *cmd, struct store *store, const struct scope *scope)
 {
+    struct store_rows rows = { .row = tell_scope };
     struct lab_err err;
     int found;
     if (!scope->narrow) return EXIT_DONE;
     if (store_scope(store, scope->ini_sha256, &found, &err) != 0) return cli_fail(cmd, EXIT_DATABASE, &err);
+    if (!scope->ini_sha256 && store_query(store, "SELECT name, (SELECT count(*) FROM main.sweep) FROM sweep", NULL, 0, 0, &rows, &err) != 0)
+        return cli_fail(cmd, EXIT_DATABASE, &err);
     if (found || !scope->ini_sha256) return EXIT_DONE;       /* without any experiment the answer is empty anyway */
     lab_fail(&err, "%s: this experiment file, as it stands now, was never run here; `lab run` runs it", store_path(store));
     return cli_fail(cmd, EXIT_USAGE, &err);

@@ -132,7 +132,7 @@ static int freeze_sweep(const struct sweep *sweep, const struct choice *choice, 
 {
     char lab[PATH_MAX];
     struct str folder = { 0 };
-    int64_t tasks = choose_tasks(choice, sweep->n);
+    int64_t tasks = choose_tasks(choice, sweep->n), known = 0;
     struct slurm_job job = { .lab = lab, .plan = plan, .name = sweep->name, .runs = (int64_t)sweep->n, .tasks = tasks, .cpus = choice->cpus,
                              .at_once = choice->at_once, .restarts = choice->restarts, .time = choice->time, .partition = choice->partition,
                              .option = choice->option, .n_option = choice->n_option };
@@ -149,6 +149,8 @@ static int freeze_sweep(const struct sweep *sweep, const struct choice *choice, 
         rc = lab_fail(err, "%s was submitted in %" PRId64 " tasks, which cannot be changed to %" PRId64 "; -o names another folder", folder.text, before, tasks);
     if (rc == 0) rc = frozen_write(folder.text, sweep, choice->plugin.value, choice->plugin.n, tasks, err);
     if (rc == 0 && !realpath(folder.text, plan)) rc = lab_fail(err, "%s: %s", folder.text, strerror(errno));
+    if (rc == 0 && access(choice->db, F_OK) == 0) rc = shards_add_known(plan, choice->db, &known, err);
+    if (rc == 0 && known) fprintf(stderr, "lab slurm: %" PRId64 " of %zu runs are done already in %s\n", known, sweep->n, choice->db);
     if (rc == 0) rc = write_scripts(&job, choice, max_array, array, err);
 out:
     str_free(&folder);
@@ -272,6 +274,32 @@ static int submit_tasks(struct slurm_jobs *jobs, const unsigned char *wanted, in
     return rc;
 }
 
+/* Which tasks lack runs and are in nobody's hands? */
+static int choose_missing(const struct slurm_jobs *jobs, unsigned char *wanted, int64_t *n, int64_t *active, struct lab_err *err)
+{
+    struct shards shards;
+    if (shards_read(&shards, jobs->folder, err) != 0) return -1;
+    if (*shards.unread) fprintf(stderr, "lab slurm: its runs count as missing: %s\n", shards.unread);
+    for (int64_t t = 0; t < jobs->tasks; t++) {
+        int lacks = shards_of_task(&shards, t, jobs->tasks).missing > 0, busy = slurm_is_active(jobs->task[t].state);
+        wanted[t] = lacks && !busy;
+        *n += wanted[t];
+        *active += busy;
+    }
+    shards_release(&shards);
+    return 0;
+}
+
+/* *n of them; *active are queued or running already. */
+static int submit_missing(struct slurm_jobs *jobs, int64_t max_array, int64_t *n, int64_t *active, struct lab_err *err)
+{
+    unsigned char *wanted = mem_alloc((size_t)jobs->tasks, err);
+    int rc = wanted ? choose_missing(jobs, wanted, n, active, err) : -1;
+    if (rc == 0 && *n) rc = submit_tasks(jobs, wanted, max_array, err);
+    free(wanted);
+    return rc;
+}
+
 static void tell_how_to_go_on(const char *plan)
 {
     struct str s = { 0 };
@@ -284,23 +312,20 @@ static int submit_all(const char *plan, int64_t max_array, int *started, struct 
 {
     struct frozen_head head;
     struct slurm_jobs jobs;
-    unsigned char *wanted = NULL;
+    int64_t n = 0, active = 0;
     int rc = -1;
     if (frozen_head_read(&head, plan, err) != 0) return -1;
     if (slurm_jobs_open(&jobs, plan, head.tasks, 1, err) == 0) {
         if (jobs.n) rc = lab_fail(err, "%s was submitted meanwhile, as job %" PRId64, plan, jobs.array[jobs.n - 1].job);
-        else if ((wanted = mem_alloc((size_t)head.tasks, err))) {
-            memset(wanted, 1, (size_t)head.tasks);
-            rc = submit_tasks(&jobs, wanted, max_array, err);
-            *started = jobs.n > 0;
-        }
+        else rc = submit_missing(&jobs, max_array, &n, &active, err);
+        *started = jobs.n > 0;
         slurm_jobs_release(&jobs);
     }
-    if (rc == 0) {
+    if (rc == 0 && !n) printf("nothing to submit: every run is done\n");
+    else if (rc == 0) {
         printf("%s: %" PRId64 " runs in %" PRId64 " tasks\n", head.name, head.runs, head.tasks);
         tell_how_to_go_on(plan);
     }
-    free(wanted);
     frozen_head_release(&head);
     return rc;
 }
@@ -363,34 +388,15 @@ static int parse_plan(const struct cmd *cmd, int argc, char **argv, struct plan 
     return cli_fail(cmd, EXIT_USAGE, &err) + 1;
 }
 
-/* Which tasks lack runs and are in nobody's hands? */
-static int choose_missing(const struct plan *p, unsigned char *wanted, int64_t *n, int64_t *active, struct lab_err *err)
-{
-    struct shards shards;
-    if (shards_read(&shards, p->folder.text, err) != 0) return -1;
-    if (*shards.unread) fprintf(stderr, "lab slurm resume: its runs count as missing: %s\n", shards.unread);
-    for (int64_t t = 0; t < p->head.tasks; t++) {
-        int lacks = shards_of_task(&shards, t, p->head.tasks).missing > 0, busy = slurm_is_active(p->jobs.task[t].state);
-        wanted[t] = lacks && !busy;
-        *n += wanted[t];
-        *active += busy;
-    }
-    shards_release(&shards);
-    return 0;
-}
-
 static int resume_plan(struct plan *p, int *started, struct lab_err *err)
 {
     int64_t max_array, n = 0, active = 0;
     size_t before = p->jobs.n;
-    unsigned char *wanted = mem_alloc((size_t)p->head.tasks, err);
-    int rc = wanted && slurm_jobs_max_array(&max_array, err) == 0 && slurm_jobs_queue(&p->jobs, err) == 0 ? choose_missing(p, wanted, &n, &active, err) : -1;
-    if (rc == 0 && n) rc = submit_tasks(&p->jobs, wanted, max_array, err);
+    int rc = slurm_jobs_max_array(&max_array, err) == 0 && slurm_jobs_queue(&p->jobs, err) == 0 ? submit_missing(&p->jobs, max_array, &n, &active, err) : -1;
     *started = p->jobs.n > before;
     if (rc == 0 && !n) printf("nothing to submit: %s\n", active ? "what is missing is queued or running" : "every run is done or has failed");
     else if (rc == 0) printf("%s: %" PRId64 " of %" PRId64 " tasks submitted again\n", p->head.name, n, p->head.tasks);
     if (rc == 0 && active) printf("%" PRId64 " task%s still queued or running\n", active, active == 1 ? " is" : "s are");
-    free(wanted);
     return rc;
 }
 
@@ -437,11 +443,12 @@ static int cancel(const struct cmd *cmd, int argc, char **argv)
 /* ---- the command ---- */
 
 static const struct cmd part[] = {
-    { "slurm script", "FILE.ini", "freeze an experiment into a plan and print the batch script of its job array; options for sbatch stand behind --",
+    { "slurm script", "FILE.ini", "freeze an experiment into a plan and print its batch script; options for sbatch follow --",
       "lab slurm script experiments/extrapolate.ini --tasks 8 --time 2:00:00 -- --mem-per-cpu=1G", script, 0 },
-    { "slurm submit", "FILE.ini", "the same, and submit it, with a job behind it that merges the results; options for sbatch stand behind --",
+    { "slurm submit", "FILE.ini", "the same, and submit it, with a job behind it that merges; options for sbatch follow --",
       "lab slurm submit experiments/extrapolate.ini --tasks 8 --time 2:00:00 --partition short", submit, 0 },
-    { "slurm status", "PLAN|FILE.ini", "show what Slurm says of the tasks beside what they have published", "lab slurm status experiments/extrapolate.ini --watch", cmd_slurm_status, 0 },
+    { "slurm status", "PLAN|FILE.ini", "show what Slurm says of the tasks beside what they have published",
+      "lab slurm status experiments/extrapolate.ini --watch", cmd_slurm_status, 0 },
     { "slurm cancel", "PLAN|FILE.ini", "cancel the tasks that are queued or running", "lab slurm cancel experiments/extrapolate.ini", cancel, 0 },
     { "slurm resume", "PLAN|FILE.ini", "submit again what is missing and in nobody's hands", "lab slurm resume experiments/extrapolate.ini", resume, 0 } };
 enum { N_PART = sizeof part / sizeof *part, PREFIX = sizeof "slurm " - 1 };
@@ -450,7 +457,7 @@ static void print_help(const struct cmd *cmd)
 {
     printf("usage: lab slurm %s\n\n%s.\n\n", cmd->arguments, cmd->summary);
     for (int i = 0; i < N_PART; i++) printf("  %-7s %s\n", part[i].name + PREFIX, part[i].summary);
-    printf("\n`lab slurm PART --help` tells more.  example:\n  %s\n", cmd->example);
+    printf("\n`lab slurm PART --help` tells more.\n\nexample:\n  %s\n", cmd->example);
 }
 
 int cmd_slurm(const struct cmd *cmd, int argc, char **argv)
@@ -464,6 +471,7 @@ int cmd_slurm(const struct cmd *cmd, int argc, char **argv)
     }
     const char *near = argc > 1 ? str_nearest(argv[1], names) : NULL;
     if (argc < 2) lab_fail(&err, "expected script, submit, status, cancel or resume; see `lab slurm --help`");
-    else lab_fail(&err, "unknown part '%.40s'%s%s%s; see `lab slurm --help`", argv[1], near ? ": did you mean '" : "", near ? near : "", near ? "'?" : "");
+    else lab_fail(&err, "unknown part '%.40s'%s%s%s; see `lab slurm --help`", argv[1], near ? ": did you mean '" : "", near ? near : "",
+                  near ? "'?" : "");
     return cli_fail(cmd, EXIT_USAGE, &err);
 }

@@ -129,12 +129,13 @@ static int64_t print_tasks(const struct view *v, struct str *out)
 
 static void print_slurm(const struct view *v, struct str *out)
 {
+    static const enum slurm_state order[SLURM_STATES] = { SLURM_DONE, SLURM_RUNNING, SLURM_PENDING, SLURM_INTERRUPTED, SLURM_TIMEOUT, SLURM_FAILED,
+                                                          SLURM_LOST, SLURM_UNKNOWN };
     const char *comma = "";
     str_add(out, "Slurm:     ");
     if (!v->jobs.n) { str_add(out, "never submitted; `lab slurm submit` does it\n"); return; }
     if (*v->silent) { table_show(out, v->silent), str_add(out, "\n"); return; }
     for (int s = 0; s < SLURM_STATES; s++) {
-        static const enum slurm_state order[SLURM_STATES] = { SLURM_DONE, SLURM_RUNNING, SLURM_PENDING, SLURM_INTERRUPTED, SLURM_TIMEOUT, SLURM_FAILED, SLURM_LOST, SLURM_UNKNOWN };
         if (!v->count[order[s]]) continue;
         str_printf(out, "%s%" PRId64 " task%s %s", comma, v->count[order[s]], v->count[order[s]] == 1 ? "" : "s", slurm_state_name[order[s]]);
         comma = ", ";
@@ -187,7 +188,8 @@ static void print_json(const struct view *v, struct str *out)
     str_add(out, "{\"name\": ");
     str_json(out, v->head.name);
     json_text(out, "plan", v->folder);
-    str_printf(out, ", \"runs\": %" PRId64 ", \"done\": %" PRId64 ", \"failed\": %" PRId64 ", \"missing\": %" PRId64, v->all.runs, v->all.done, v->all.failed, v->all.missing);
+    str_printf(out, ", \"runs\": %" PRId64 ", \"done\": %" PRId64 ", \"failed\": %" PRId64 ", \"missing\": %" PRId64, v->all.runs, v->all.done, v->all.failed,
+               v->all.missing);
     json_text(out, "source", v->jobs.source);
     json_text(out, "silent", v->silent);
     json_text(out, "unread", v->shards.unread);

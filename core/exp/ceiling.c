@@ -23,7 +23,8 @@ enum { SEED = 0,                     /* a ceiling belongs to the task, not to a 
        SCORE = 1 << 16,              /* ... and those that score them, at most; of long tapes no more than fit into */
        MAJORITY_TOKENS = 1 << 23,    /* these tokens */
        PLACES_MOST = 1 << 22 };      /* places times targets: with more of them all places have one guess */
-#define HALF_WIDTH 0.0015            /* of the 95 % interval, wanted below 0.002 */
+#define HALF_WIDTH 0.0015            /* of the 95 % interval, wanted below 0.002 ... */
+#define HALF_WIDTH_ONE_TARGET 0.003  /* ... where a tape has more than one target: else multisets differ too much from each other */
 
 const char *const ceiling_name[CEILING_KINDS] = { "order_blind", "majority" };
 
@@ -31,6 +32,7 @@ struct work {
     const struct lab_task *task;
     const void *self;
     int length, tape, vocab_in, vocab_out, orders;
+    double half_width;               /* at which the estimate is good enough */
     struct lab_example example;      /* [tape] each */
     int32_t *row;                    /* [vocab_in] row of an own token in count, from 1; 0: has none yet */
     int32_t *owner;                  /* [rows] the token of a row */
@@ -98,7 +100,7 @@ static struct ceiling quotient(const struct sums *s)
     return (struct ceiling){ .value = value, .error = error, .samples = s->n };
 }
 
-static int is_exact(const struct ceiling *c) { return 1.96 * c->error < HALF_WIDTH; }
+static int is_exact(const struct work *w, const struct ceiling *c) { return 1.96 * c->error < w->half_width; }
 
 /* ---- order-blind ---- */
 
@@ -177,7 +179,7 @@ static int plan_orders(struct work *w, struct lab_err *err)
     w->orders = w->tape < most / ORDERS_A_TOKEN ? w->tape * ORDERS_A_TOKEN : most;
     if (draw(w, LAB_TEST, 0, err) != 0) return -1;
     for (int t = 0; t < w->tape; t++) targets += is_counted(w, t);
-    if (targets == 1 && w->tape > 1) w->orders *= ORDERS_ONE_TARGET;
+    if (targets == 1 && w->tape > 1) w->orders *= ORDERS_ONE_TARGET, w->half_width = HALF_WIDTH_ONE_TARGET;
     return 0;
 }
 
@@ -189,7 +191,7 @@ static int order_blind(struct work *w, struct ceiling *out, struct lab_err *err)
         if (count_orders(w, sums.n, err) != 0) return -1;
         score(w, &sums);
         *out = quotient(&sums);
-    } while (sums.n < SAMPLES_LEAST || !is_exact(out));
+    } while (sums.n < SAMPLES_LEAST || !is_exact(w, out));
     return 0;
 }
 
@@ -217,7 +219,7 @@ static int majority(struct work *w, struct ceiling *out, struct lab_err *err)
             if (is_counted(w, t)) scored++, right += w->example.target[t] == w->guess[place_of(w, t)];
         add(&sums, right, scored);
         if (sums.n % SAMPLES_LEAST == 0) *out = quotient(&sums);
-    } while (sums.n % SAMPLES_LEAST || (sums.n < fit && !is_exact(out)));
+    } while (sums.n % SAMPLES_LEAST || (sums.n < fit && !is_exact(w, out)));
     return 0;
 }
 
@@ -241,7 +243,7 @@ int ceiling_compute(int kind, const struct lab_task *task, const void *self, con
     if (length < info->min_len || length > info->max_len)
         return lab_fail(err, "task %s takes lengths %d to %d, not %d", task->name, info->min_len, info->max_len, length);
     struct work w = { .task = task, .self = self, .length = length, .tape = task->tape ? task->tape(self, length) : length,
-                      .vocab_in = info->vocab_in, .vocab_out = info->vocab_out };
+                      .vocab_in = info->vocab_in, .vocab_out = info->vocab_out, .half_width = HALF_WIDTH };
     if (w.tape < 1)
         return lab_fail(err, "task %s: a tape of %d tokens at length %d: the task is at fault", task->name, w.tape, length);
     int status = work_init(&w, kind, err) == 0 ? (kind == CEILING_MAJORITY ? majority : order_blind)(&w, out, err) : -1;

@@ -1,5 +1,6 @@
 /* train -- one run from its configuration to its records: training, evaluation, weights.
  *
+ * The weights that it writes and tests are the last, or those that eval.select chose by an evaluation during training.
  * Emits records and writes the weights file and checkpoints; knows nothing of processes or databases.
  * Going on from a checkpoint gives the same weights, curve, evaluations and result hash as never having
  * stopped, and tells only what is due after it.

@@ -27,13 +27,16 @@ static const char *real_name(uint32_t size)
     return size == sizeof(float) ? "float" : size == sizeof(double) ? "double" : "unknown";
 }
 
-/* 1.0 is the first ABI, so there are no smaller structs yet.  A minor that grows one lowers this
- * bound to the size of 1.0 and has the host read what an older plugin lacks as zero. */
-static int check_size(const char *what, uint32_t found, size_t expected, struct lab_err *err)
+/* Up to the end of its last field in 1.0, which every plugin of this major has.  What a later minor adds, an older plugin lacks. */
+#define SIZE_1_0(S, last) (offsetof(struct S, last) + sizeof ((struct S *)0)->last)
+enum { PLUGIN_1_0 = SIZE_1_0(lab_plugin, tasks), ENCODER_1_0 = SIZE_1_0(lab_encoder, value_bwd), TASK_1_0 = SIZE_1_0(lab_task, score) };
+
+static int check_size(const char *what, uint32_t found, size_t oldest, size_t ours, struct lab_err *err)
 {
-    if (found == expected) return 0;
-    return lab_fail(err, "%s: size is %u bytes, this lab expects %zu; rebuild it against this lab's headers", what, found,
-                    expected);
+    if (found >= oldest && found <= ours) return 0;
+    if (oldest < ours)
+        return lab_fail(err, "%s: size is %u bytes, this lab expects %zu to %zu; rebuild it against this lab's headers", what, found, oldest, ours);
+    return lab_fail(err, "%s: size is %u bytes, this lab expects %zu; rebuild it against this lab's headers", what, found, ours);
 }
 
 static int check_plugin(const struct lab_plugin *p, struct lab_err *err)
@@ -47,7 +50,7 @@ static int check_plugin(const struct lab_plugin *p, struct lab_err *err)
     if (p->abi_minor > LAB_ABI_MINOR)
         return lab_fail(err, "abi_minor is %u, this lab offers up to %u; update lab, or build the plugin with -DLAB_ABI_MINOR=%u "
                         "if it needs nothing newer", p->abi_minor, LAB_ABI_MINOR, LAB_ABI_MINOR);
-    if (check_size("struct lab_plugin", p->size, sizeof *p, err) != 0) return -1;
+    if (check_size("struct lab_plugin", p->size, PLUGIN_1_0, sizeof *p, err) != 0) return -1;
     if (p->real_size != sizeof(lab_real))
         return lab_fail(err, "real_size is %u (%s), this lab computes in %zu (%s); rebuild with%s -DLAB_REAL_DOUBLE", p->real_size,
                         real_name(p->real_size), sizeof(lab_real), real_name(sizeof(lab_real)),
@@ -63,7 +66,7 @@ static int check_plugin(const struct lab_plugin *p, struct lab_err *err)
 struct common {                      /* what the two vtables have in common */
     const char *kind;
     uint32_t size, flags;
-    size_t expected;                 /* size, as this lab has it */
+    size_t oldest, ours;             /* sizes: in 1.0, and as this lab has it */
     uint32_t known;                  /* flags */
     const char *name;
     size_t self_size;
@@ -80,7 +83,7 @@ static int check_common(const struct common *c, struct lab_err *err)
         return lab_fail(err, "%s: name '%s' has %zu bytes, the limit is %d: no section [%s.NAME] of an experiment file could spell it", c->kind,
                         c->name, strlen(c->name), PLUGIN_NAME_MAX, c->kind);
     snprintf(what, sizeof what, "%s '%s'", c->kind, c->name);
-    if (check_size(what, c->size, c->expected, err) != 0) return -1;
+    if (check_size(what, c->size, c->oldest, c->ours, err) != 0) return -1;
     if (c->flags & ~c->known)
         return lab_fail(err, "%s: flags are 0x%x, ABI %u.%u knows 0x%x; clear the others", what, c->flags, LAB_ABI_MAJOR,
                         LAB_ABI_MINOR, c->known);
@@ -102,7 +105,7 @@ static int is_given(const struct lab_encoder *e, size_t offset)
 
 static int check_encoder(const struct lab_encoder *e, struct lab_err *err)
 {
-    struct common common = { kind_name[PLUGIN_ENCODER], e->size, e->flags, sizeof *e,
+    struct common common = { kind_name[PLUGIN_ENCODER], e->size, e->flags, ENCODER_1_0, sizeof *e,
                              LAB_E_SHIFT_INVARIANT | LAB_E_LAYER_INVARIANT | LAB_E_CAUSAL_ONLY,
                              e->name, e->self_size, e->options };
     if (check_common(&common, err) != 0) return -1;
@@ -120,7 +123,7 @@ static int check_encoder(const struct lab_encoder *e, struct lab_err *err)
 
 static int check_task(const struct lab_task *t, struct lab_err *err)
 {
-    struct common common = { kind_name[PLUGIN_TASK], t->size, t->flags, sizeof *t,
+    struct common common = { kind_name[PLUGIN_TASK], t->size, t->flags, TASK_1_0, sizeof *t,
                              LAB_TASK_EXCHANGEABLE | LAB_TASK_CAUSAL | LAB_TASK_POSITIONS | LAB_TASK_REORDERS,
                              t->name, t->self_size, t->options };
     if (check_common(&common, err) != 0) return -1;
@@ -148,6 +151,49 @@ int plugin_validate(const struct lab_plugin *p, struct lab_err *err)
                 return lab_fail(err, "task '%s' stands twice in this plugin; rename one", (*t)->name);
     }
     return 0;
+}
+
+/* ---- plugins of an earlier minor ---- */
+
+/* A struct as this lab has it: itself, or a copy in which what it lacks is zero.  One whose size cannot be is left to the judge. */
+static const void *whole(const void *from, size_t size, size_t oldest, size_t ours, struct lab_err *err)
+{
+    if (size < oldest || size >= ours) return from;
+    void *copy = mem_alloc(ours, err);               /* zeroed */
+    return copy ? memcpy(copy, from, size) : NULL;
+}
+
+/* The same for what a list points to; each of them begins with its size. */
+static const void *const *whole_list(const void *const *list, size_t oldest, size_t ours, struct lab_err *err)
+{
+    size_t n = 0;
+    uint32_t size;
+    while (list && list[n]) n++;
+    if (n == 0) return list;
+    const void **all = mem_alloc((n + 1) * sizeof *all, err);
+    for (size_t i = 0; all && i < n; i++) {
+        memcpy(&size, list[i], sizeof size);
+        if (!(all[i] = whole(list[i], size, oldest, ours, err))) return NULL;
+    }
+    return all;
+}
+
+struct adopted { struct lab_plugin plugin; struct adopted *before; };
+static struct adopted *adopted;      /* all of them stay, as their code does, to the end of the process */
+
+/* What came out of a file, with every struct as large as ours, so that nobody else asks how old it is.  NULL: out of memory. */
+static const struct lab_plugin *adopt(const struct lab_plugin *p, struct lab_err *err)
+{
+    int grown = sizeof *p > PLUGIN_1_0 || sizeof(struct lab_encoder) > ENCODER_1_0 || sizeof(struct lab_task) > TASK_1_0;
+    int readable = p && p->magic == LAB_MAGIC && p->abi_major == LAB_ABI_MAJOR && p->size >= PLUGIN_1_0 && p->size <= sizeof *p;
+    if (!grown || !readable) return p;
+    struct adopted *mine = mem_alloc(sizeof *mine, err);
+    if (!mine) return NULL;
+    mine->before = adopted, adopted = mine;
+    struct lab_plugin *copy = memcpy(&mine->plugin, p, p->size);
+    copy->encoders = (const struct lab_encoder *const *)whole_list((const void *const *)p->encoders, ENCODER_1_0, sizeof(struct lab_encoder), err);
+    copy->tasks = (const struct lab_task *const *)whole_list((const void *const *)p->tasks, TASK_1_0, sizeof(struct lab_task), err);
+    return (p->encoders && !copy->encoders) || (p->tasks && !copy->tasks) ? NULL : copy;
 }
 
 /* ---- one file ---- */
@@ -193,8 +239,8 @@ int plugin_open(const char *path, const struct lab_plugin **out, struct lab_err 
     }
     *(void **)&entry = dlsym(object, "lab_plugin_entry");
     if (!entry) return lab_fail(err, "exports no lab_plugin_entry; a plugin ends with LAB_PLUGIN(...)");
-    const struct lab_plugin *p = entry();
-    if (plugin_validate(p, err) != 0) return -1;
+    const struct lab_plugin *found = entry(), *p = adopt(found, err);
+    if ((found && !p) || plugin_validate(p, err) != 0) return -1;
     *out = p;
     return 0;
 }

@@ -40,7 +40,7 @@ struct attn {
     lab_real *tile;                              /* the kernels' scratch */
     int32_t decodes;                             /* attn_decode will follow forwards without training */
     lab_real *turned; size_t turned_layer;       /* [layers] keys after the qk hook, [B,H,T,dh], and elements of one; none without the hook */
-    lab_real *row[6];                            /* of one query: see decode_row */
+    lab_real *row[6];                            /* of one query: see attn_decode */
     void *hook_save[5], *hook_scratch;           /* save by enum lab_hook: each lives until that hook's backward */
 };
 

@@ -35,7 +35,7 @@ enum { COMMIT_RECORDS = 1000, TICK_MS = 250, STOP_S = 10,
        STOPPED_S = 2 };              /* and when asked to stop */
 #define SECOND_NS INT64_C(1000000000)
 
-struct ceiling_job { size_t run; struct option_list lengths; };  /* any run of the task: it tells the task's options */
+struct ceiling_job { size_t first, run; struct option_list lengths; };  /* any run of the task: it tells the task's options */
 
 struct outage { int64_t since_ns, retry_ns; int told; struct lab_err why; };     /* of the database; since 0: there is none */
 
@@ -56,7 +56,7 @@ struct sched {
     int stopping;                    /* the signal that the user sent, 0 = none */
     int64_t committed_ns;
     struct outage outage;
-    int unpublished;                 /* something was committed that options->publish does not know of yet */
+    enum { NOTHING, SAVED, ENDED } unpublished;      /* what was committed that options->publish does not know of yet */
     struct str checkpoints; struct shelf shelf;      /* where; text of shelf */
     struct progress progress;
     struct live_worker *live;        /* of the workers that train, for the eyes */
@@ -226,7 +226,7 @@ static struct ceiling_job *ceiling_job(struct sched *s, size_t run, struct lab_e
         return &s->ceiling[i];
     }
     if (mem_grow(&s->ceiling, &s->cap_ceiling, s->n_ceiling + 1, sizeof *s->ceiling, err) != 0) return NULL;
-    s->ceiling[s->n_ceiling] = (struct ceiling_job){ .run = run };
+    s->ceiling[s->n_ceiling] = (struct ceiling_job){ .first = run, .run = run };
     return &s->ceiling[s->n_ceiling++];
 }
 
@@ -250,6 +250,7 @@ static int plan_ceilings(struct sched *s, struct lab_err *err)
         const struct run_config *c = &s->sweep->run[r].config;
         struct ceiling_job *job = ceiling_job(s, r, err);
         if (!job) return -1;
+        if (share_of(s, job->first) == SCHED_OTHERS) continue;     /* of several machines the one that has the first run of a task computes its ceilings */
         for (int i = 0; i < c->eval.lengths.n; i++) {
             int lacks, length = c->eval.lengths.v[i];
             if (contains(&job->lengths, length) || job->lengths.n == OPTION_LIST_MAX) continue;
@@ -257,8 +258,6 @@ static int plan_ceilings(struct sched *s, struct lab_err *err)
             if (lacks) job->lengths.v[job->lengths.n++] = length;
         }
     }
-    /* Of several machines the one that has the first run of a task computes its ceilings. */
-    for (size_t i = 0; i < s->n_ceiling; i++) if (share_of(s, s->ceiling[i].run) == SCHED_OTHERS) s->ceiling[i].lengths.n = 0;
     return 0;
 }
 
@@ -620,7 +619,7 @@ static void commit_if_time(struct sched *s)
     if (!(due + silent) || (!saved && due < COMMIT_RECORDS && clock_ns() - s->committed_ns < SECOND_NS) || (!saved && !may_try(s))) return;
     s->committed_ns = clock_ns();
     int rc = enter_all(s, &why);
-    s->unpublished |= rc == 0 && saved > 0;
+    if (rc == 0 && saved && !s->unpublished) s->unpublished = SAVED;
     for (int i = 0; i < s->n_desk; i++) {
         if (rc == 0) is_entered(&s->desk[i]);
         else keep_saved(s, &s->desk[i]);
@@ -673,7 +672,7 @@ static void leave_desk(struct sched *s, struct desk *d, int late)
     if (d->kind != WORK_CEILING && d->verdict == DESK_DONE) learn_pace(s, d);
     if (d->kind == WORK_TRAIN && d->verdict == DESK_DONE && !late) shelf_remove(&s->shelf, d->config->key);
     drop_kept(d);
-    s->unpublished = 1;
+    s->unpublished = ENDED;
     worker_close(&d->worker);
     d->busy = 0;
 }
@@ -815,7 +814,7 @@ static void look_around(struct sched *s)
         if (d->ended || worker_reap(&d->worker)) end_desk(s, d);
     }
     commit_if_time(s);
-    if (s->unpublished && s->options->publish) s->unpublished = s->options->publish(s->options->publish_ctx);
+    if (s->unpublished && s->options->publish && !s->options->publish(s->options->publish_ctx, s->unpublished == ENDED)) s->unpublished = NOTHING;
 }
 
 /* Nobody works any more, and the database does not come back. */
@@ -911,7 +910,7 @@ static int find_shelf(struct sched *s, struct lab_err *err)
     if (s->options->shared) str_printf(&s->checkpoints, "%s/checkpoints", s->options->shared);
     else path_beside(&s->checkpoints, s->store, "checkpoints", "", "");
     if (s->checkpoints.failed) return lab_fail(err, "out of memory for the path of checkpoints");
-    s->shelf = (struct shelf){ s->checkpoints.text, s->options->shared != NULL };
+    s->shelf = (struct shelf){ s->checkpoints.text, s->options->shared != NULL, store_uuid(s->store) };
     return 0;
 }
 

@@ -23,8 +23,8 @@ struct sched_options {
     const char *program;             /* the worker is `program worker`; NULL = this program */
     const unsigned char *share;      /* of each run of the sweep: enum sched_share.  NULL: all ours */
     const char *shared;              /* folder that other machines see: checkpoints and logs go there.  NULL: beside the database */
-    /* Called between commits when a run has ended or saved a checkpoint since; 1: not now, call again soon. */
-    int (*publish)(void *ctx); void *publish_ctx;
+    /* Called between commits when a run has saved a checkpoint since, or (urgent) has ended; 1: not now, call again soon. */
+    int (*publish)(void *ctx, int urgent); void *publish_ctx;
 };
 struct sched_report {
     int total, already, done, failed;

@@ -5,9 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/mem.h"
 #include "base/str.h"
-#include "store/store.h"
+#include "base/whole.h"
+#include "run/task.h"
+#include "store/merge.h"
 
 /* ---- the plan's runs ---- */
 
@@ -97,22 +100,11 @@ static void read_shard(struct shards *s, const char *path)
 
 static int read_folder(struct shards *s, const char *folder, struct lab_err *err)
 {
-    struct str path = { 0 };
-    str_printf(&path, "%s/shards", folder);
-    DIR *d = path.failed ? NULL : opendir(path.text);
-    size_t stem = path.len;
-    int rc = d ? 0 : lab_fail(err, "%s: cannot be read: %s", str_text(&path), strerror(errno));
-    for (struct dirent *e; d && (e = readdir(d));) {
-        size_t n = strlen(e->d_name);
-        if (e->d_name[0] == '.' || n < 4 || strcmp(e->d_name + n - 3, ".db")) continue;
-        path.len = stem;
-        str_printf(&path, "/%s", e->d_name);
-        if (!path.failed) read_shard(s, path.text);
-    }
-    if (d) closedir(d);
-    if (path.failed) rc = lab_fail(err, "out of memory for the shards of a plan");
-    str_free(&path);
-    return rc;
+    struct task_shards shards;
+    if (task_shards_read(&shards, folder, err) != 0) return -1;
+    for (size_t i = 0; i < shards.n; i++) read_shard(s, shards.path[i]);
+    task_shards_free(&shards);
+    return 0;
 }
 
 int shards_read(struct shards *s, const char *folder, struct lab_err *err)
@@ -130,6 +122,74 @@ void shards_release(struct shards *s)
     free(s->sorted);
     *s = (struct shards){ .runs = 0 };
 }
+
+/* ---- what was done before ---- */
+
+/* Two databases in a folder of their own: one asks which runs are done elsewhere, the other takes those over. */
+struct known { char folder[WHOLE_PATH]; struct store *asks, *takes; };
+
+static int known_path(const struct known *k, const char *name, char path[WHOLE_PATH], struct lab_err *err)
+{
+    return snprintf(path, WHOLE_PATH, "%s/%s", k->folder, name) < WHOLE_PATH ? 0 : lab_fail(err, "%s: is too long", k->folder);
+}
+
+static int known_open(struct known *k, struct lab_err *err)
+{
+    char path[WHOLE_PATH];
+    const char *parent = getenv("TMPDIR");
+    snprintf(k->folder, sizeof k->folder, "%.4000s/lab-known-XXXXXX", parent && *parent ? parent : "/tmp");
+    if (!mkdtemp(k->folder)) {
+        lab_fail(err, "%s: cannot be made: %s", k->folder, strerror(errno));
+        k->folder[0] = '\0';
+        return -1;
+    }
+    if (known_path(k, "asks.db", path, err) != 0 || store_open(&k->asks, path, STORE_WRITE, err) != 0) return -1;
+    return known_path(k, "takes.db", path, err) == 0 ? store_open(&k->takes, path, STORE_WRITE, err) : -1;
+}
+
+static void known_close(struct known *k)
+{
+    static const char *const name[] = { "asks.db", "asks.db-lock", "takes.db", "takes.db-lock", "copy.db" };
+    char path[WHOLE_PATH];
+    struct lab_err ignored;
+    store_close(k->asks);
+    store_close(k->takes);
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) if (known_path(k, name[i], path, &ignored) == 0) unlink(path);
+    if (*k->folder) rmdir(k->folder);
+}
+
+static int take_known(struct known *k, const struct shards *s, const char *db, int64_t *n, struct lab_err *err)
+{
+    for (size_t i = 0; i < s->runs; i++) if (merge_want(k->asks, s->key[i], err) != 0) return -1;
+    if (merge_strike_done(k->asks, db, err) != 0) return -1;
+    for (size_t i = 0; i < s->runs; i++) {
+        int open;
+        if (merge_is_wanted(k->asks, s->key[i], &open, err) != 0 || (!open && merge_want(k->takes, s->key[i], err) != 0)) return -1;
+        *n += !open;
+    }
+    return *n ? merge_wanted(k->takes, db, err) : 0;
+}
+
+static int publish_known(struct known *k, const char *folder, struct lab_err *err)
+{
+    char copy[WHOLE_PATH], shard[WHOLE_PATH];
+    if (snprintf(shard, sizeof shard, "%s/shards/known.db", folder) >= WHOLE_PATH) return lab_fail(err, "%s: is too long", folder);
+    return known_path(k, "copy.db", copy, err) == 0 && merge_copy(k->takes, copy, err) == 0 ? whole_copy(copy, shard, err) : -1;
+}
+
+int shards_add_known(const char *folder, const char *db, int64_t *n, struct lab_err *err)
+{
+    struct shards s = { .runs = 0 };
+    struct known k = { .asks = NULL, .takes = NULL };
+    *n = 0;
+    int rc = read_keys(&s, folder, err) == 0 && known_open(&k, err) == 0 ? take_known(&k, &s, db, n, err) : -1;
+    if (rc == 0 && *n) rc = publish_known(&k, folder, err);
+    known_close(&k);
+    shards_release(&s);
+    return rc == 0 ? 0 : -1;
+}
+
+/* ---- counting ---- */
 
 struct shards_count shards_of_task(const struct shards *s, int64_t task, int64_t tasks)
 {

@@ -20,6 +20,8 @@ struct shards_count { int64_t runs, done, failed, missing; };
 
 int  shards_read(struct shards *, const char *folder, struct lab_err *err);          /* on failure nothing is left to release */
 void shards_release(struct shards *);
+/* What of the plan is done already in a database becomes the plan's first shard, so that no task does it again.  *n: how many runs. */
+int  shards_add_known(const char *folder, const char *db, int64_t *n, struct lab_err *err);
 /* Of task i of n: the runs i, i + n, ... */
 struct shards_count shards_of_task(const struct shards *, int64_t task, int64_t tasks);
 #endif

@@ -13,6 +13,7 @@ void shelf_base(struct str *out, const struct shelf *shelf, const char *key, con
 {
     place_of(out, shelf, key);
     if (shelf->shared) str_printf(out, "/%s", attempt);
+    else str_printf(out, ".%.8s", shelf->database);
 }
 
 void shelf_make(const struct shelf *shelf, const char *key)

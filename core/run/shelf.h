@@ -1,6 +1,6 @@
 /* shelf -- where the checkpoints of a run lie, and which there are.
  *
- * One machine: two files beside the database, KEY.a and KEY.b, that attempts take over from each other.  Many machines
+ * One machine: two files beside the database, KEY.DATABASE.a and .b, that attempts take over from each other.  Many machines
  * (shared): KEY/ATTEMPT.a and .b, so that no two attempts ever write one file, whoever else is thought dead;
  * an attempt goes on from a copy of another's.
  */
@@ -9,7 +9,7 @@
 #include "base/str.h"
 #include "exp/ckpt.h"
 
-struct shelf { const char *folder; int shared; };
+struct shelf { const char *folder; int shared; const char *database; };      /* its UUID: those of one folder keep theirs apart */
 
 /* The base of an attempt's own checkpoints. */
 void shelf_base(struct str *out, const struct shelf *, const char *key, const char *attempt);

@@ -15,6 +15,7 @@
 #include "store/merge.h"
 
 enum { PATIENCE = 4,                 /* publishing may take a fifth of the time, however small the runs and slow the disk */
+       CHECKPOINTS_S = 30,           /* between publishing for checkpoints: 16 workers save one each minute */
        FINAL_TRIES = 3, RETRY_S = 10 };
 #define SECOND_NS INT64_C(1000000000)
 
@@ -27,7 +28,8 @@ struct task {
     struct store *store;
     char folder[WHOLE_PATH];         /* on a disk of this machine */
     unsigned char *share, *only;
-    int64_t not_before_ns;           /* when to publish next */
+    int64_t not_before_ns;           /* when to publish next ... */
+    int64_t published_ns, pause_ns;  /* ... for a checkpoint a pause after the last time, 0: never yet */
 };
 
 /* ---- shards ---- */
@@ -99,13 +101,18 @@ static int ask_shards(struct task *t, const struct task_shards *shards, int open
     return 0;
 }
 
+/* The last two checkpoints of a run are kept, and one of which the shards do not know is of no use when a machine dies: half the time
+ * between two is soon enough. */
 static int mark_share(struct task *t)
 {
+    t->pause_ns = CHECKPOINTS_S * SECOND_NS;
     for (size_t i = (size_t)t->options->index; i < t->plan.sweep.n; i += (size_t)t->count) {
         int wanted;
         if (merge_is_wanted(t->store, t->plan.sweep.run[i].config.key, &wanted, t->err) != 0) return -1;
         t->share[i] = wanted ? SCHED_OURS : SCHED_ELSEWHERE;
         t->only[i] = (unsigned char)wanted;
+        int64_t half_ns = (int64_t)(t->plan.sweep.run[i].config.limits.checkpoint * 5e8);
+        if (half_ns < t->pause_ns) t->pause_ns = half_ns;
     }
     return 0;
 }
@@ -162,14 +169,15 @@ static int publish(struct task *t, struct lab_err *err)
 }
 
 /* A shared disk that is full or away for a while must not end the runs: they wait in our own database. */
-static int publish_if_time(void *ctx)
+static int publish_if_time(void *ctx, int urgent)
 {
     struct task *t = ctx;
     struct lab_err why;
     int64_t begin = clock_ns();
-    if (begin < t->not_before_ns) return 1;
+    if (begin < t->not_before_ns || (!urgent && t->published_ns && begin < t->published_ns + t->pause_ns)) return 1;
     int rc = publish(t, &why);
     int64_t end = clock_ns();
+    t->published_ns = end;
     t->not_before_ns = end + (rc == 0 ? PATIENCE * (end - begin) : RETRY_S * SECOND_NS);
     if (rc != 0) fprintf(stderr, "lab: not published yet: %s\n", why.msg);
     return rc != 0;

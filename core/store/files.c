@@ -159,13 +159,20 @@ static int ask_siblings(struct files *f, struct owners *o, const char *db, struc
 
 static int by_path(const void *a, const void *b) { return strcmp(((const struct files_item *)a)->path, ((const struct files_item *)b)->path); }
 
+/* What follows the key; of a checkpoint what follows ".DATABASE", eight digits. */
+static const char *suffix_of(const char *name, enum files_kind kind)
+{
+    const char *rest = name + KEY;
+    return kind == FILES_CHECKPOINT && *rest == '.' && strspn(rest + 1, "0123456789abcdef") == 8 ? rest + 9 : rest;
+}
+
 static int add_item(struct files *f, const struct owners *o, enum files_kind kind, const char *folder, const char *name, struct lab_err *err)
 {
     struct str path = { 0 };
     struct stat st;
     size_t k = 0;
     if (strspn(name, "0123456789abcdef") != KEY) return 0;
-    while (k < sizeof known / sizeof *known && (known[k].kind != kind || strcmp(known[k].suffix, name + KEY))) k++;
+    while (k < sizeof known / sizeof *known && (known[k].kind != kind || strcmp(known[k].suffix, suffix_of(name, kind)))) k++;
     if (k == sizeof known / sizeof *known) return 0;
     str_printf(&path, "%s/%s", folder, name);
     if (path.failed || lstat(path.text, &st) != 0 || !S_ISREG(st.st_mode) || mem_grow(&f->item, &f->cap, f->n + 1, sizeof *f->item, err) != 0) {

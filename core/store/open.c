@@ -30,7 +30,8 @@ static const struct { const char *name, *sql; } view[] = {
     { "runs", SQL_VIEWS_RUNS },           { "results", SQL_VIEWS_RESULTS },         { "curves", SQL_VIEWS_CURVES },
     { "by_length", SQL_VIEWS_BY_LENGTH }, { "by_position", SQL_VIEWS_BY_POSITION }, { "by_seed", SQL_VIEWS_BY_SEED },
     { "paired", SQL_VIEWS_PAIRED },       { "by_slice", SQL_VIEWS_BY_SLICE },       { "free_running", SQL_VIEWS_FREE_RUNNING },
-    { "diverged", SQL_VIEWS_DIVERGED },   { "failures", SQL_VIEWS_FAILURES },       { "leaks", SQL_VIEWS_LEAKS } };
+    { "diverged", SQL_VIEWS_DIVERGED },   { "failures", SQL_VIEWS_FAILURES },       { "leaks", SQL_VIEWS_LEAKS },
+    { "past_training", SQL_VIEWS_PAST_TRAINING }, { "past_training_by_slice", SQL_VIEWS_PAST_TRAINING_BY_SLICE } };
 enum { N_VIEW = sizeof view / sizeof *view };
 
 int db_is_view(const char *name)
@@ -421,6 +422,7 @@ void store_close(struct store *s)
 }
 
 const char *store_path(const struct store *s) { return s->path; }
+const char *store_uuid(const struct store *s) { return s->uuid; }
 const char *store_notice(const struct store *s) { return s->notice; }
 
 int store_begin(struct store *s, struct lab_err *err)

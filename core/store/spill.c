@@ -195,11 +195,12 @@ static int list_records(struct records *list, const struct content *c, struct la
     return 0;
 }
 
+/* 1: it was entered before its file could be removed. */
 static int enter_attempt(struct store *s, const struct records *list, struct owner *o, const struct record *last, struct lab_err *err)
 {
     struct store_end end = { last->name, *last->text ? last->text : NULL, *last->sha256 ? last->sha256 : NULL, last->active_ns, last->step,
                              (int)last->n, (int)last->n_exact };
-    if (!o->running && !o->lost) return 0;           /* entered before its file could be removed */
+    if (!o->running && !o->lost) return 1;
     if (revive(s, o, err) != 0) return -1;
     for (size_t i = 0; i < list->n; i++) if (store_put_record(s, o->attempt_id, &list->item[i], err) != 0) return -1;
     return store_attempt_end(s, o->attempt_id, &end, err) < 0 ? -1 : 0;
@@ -220,7 +221,7 @@ static void note_waiting(struct spill_count *count, const char *path, const char
     snprintf(count->why, sizeof count->why, "%.300s %.200s", path, why);
 }
 
-/* Within a transaction if it is to enter.  1: the file has done its work. */
+/* Within a transaction if it is to enter.  1 or 2: the file has done its work, now or before. */
 static int take_content(struct store *s, const char *path, const struct content *c, int to_enter, struct spill_count *count, struct lab_err *err)
 {
     struct record last = { .type = RECORD_START };
@@ -233,7 +234,8 @@ static int take_content(struct store *s, const char *path, const struct content 
         return note_waiting(count, path, "goes on from what this database does not have: is it an older copy?"), 0;
     if (owner.running && db_is_alive(s, &owner.process)) return 0;
     if (!to_enter) return note_waiting(count, path, "waits to be entered"), 0;
-    if (enter(s, c, &owner, &last, err) == 0) return 1;
+    int rc = enter(s, c, &owner, &last, err);
+    if (rc >= 0) return 1 + rc;
     if ((sqlite3_errcode(s->db) & 0xff) != SQLITE_CONSTRAINT) return -1;
     store_rollback(s);                               /* what can never be entered must not keep everybody out */
     return note_waiting(count, path, err->msg), 0;
@@ -250,7 +252,7 @@ static int take_file(struct store *s, const char *path, int to_enter, struct spi
         if (rc == 0) rc = take_content(s, path, &c, to_enter, count, err);
         if (rc >= 0 && to_enter && !sqlite3_get_autocommit(s->db) && store_commit(s, err) != 0) rc = -1;
         if (rc < 0) store_rollback(s);
-        if (rc > 0) count->entered++, spill_remove(path);    /* a kill may come between: then it is found done */
+        if (rc > 0) count->entered += rc == 1, spill_remove(path);    /* a kill may come between: then it is found done */
     }
     free(c.bytes);
     return rc < 0 ? -1 : 0;
@@ -263,16 +265,30 @@ static int is_ours(const char *name)
     return 0;
 }
 
+/* What a killed writer did not finish, ".tmp-UUID.attempt.XXXXXX": nothing is in it that counts. */
+static int remove_left(struct store *s, const char *path, const char *name, struct lab_err *err)
+{
+    static const char begin[] = ".tmp-";
+    char attempt[DB_UUID];
+    struct owner owner;
+    if (strncmp(name, begin, sizeof begin - 1) || strlen(name) < sizeof begin - 1 + sizeof attempt) return 0;
+    snprintf(attempt, sizeof attempt, "%.36s", name + sizeof begin - 1);
+    int found = find_owner(s, attempt, &owner, err);
+    if (found == 1 && !db_is_alive(s, &owner.process)) spill_remove(path);
+    return found < 0 ? -1 : 0;
+}
+
 static int take_folder(struct store *s, const char *folder, int to_enter, struct spill_count *count, struct lab_err *err)
 {
     struct str path = { 0 };
     int rc = 0;
     DIR *dir = opendir(folder);                      /* mostly there is none */
     for (struct dirent *e; dir && rc == 0 && (e = readdir(dir)); ) {
-        if (!is_ours(e->d_name)) continue;
         str_clear(&path);
         str_printf(&path, "%s/%s", folder, e->d_name);
-        rc = path.failed ? lab_fail(err, "%s: out of memory for what waits in %s", s->path, folder) : take_file(s, path.text, to_enter, count, err);
+        if (path.failed) rc = lab_fail(err, "%s: out of memory for what waits in %s", s->path, folder);
+        else if (is_ours(e->d_name)) rc = take_file(s, path.text, to_enter, count, err);
+        else if (to_enter) rc = remove_left(s, path.text, e->d_name, err);
     }
     if (dir) closedir(dir);
     str_free(&path);

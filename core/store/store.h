@@ -17,6 +17,7 @@ enum store_mode { STORE_WRITE,       /* creates the file and its folder when mis
 int  store_open(struct store **, const char *path, enum store_mode, struct lab_err *err);
 void store_close(struct store *);
 const char *store_path(const struct store *);
+const char *store_uuid(const struct store *);        /* its name, wherever its file is moved; a copy keeps it */
 const char *store_notice(const struct store *);      /* what opening it changed and a user should know: "" or one line */
 
 /* Narrows a reader to one experiment, that of the file with this hash, NULL: the one entered last.  From then on the tables

@@ -1,6 +1,7 @@
 /* sandwich -- adds to each logit the product of the sinusoidal codes of both positions, the sum of cos(n base^(-2k/dims)) over the
  * pairs k = 1 .. dims/2, divided by 8 h / H in head h = 1 .. H: a penalty of the distance n without parameters.  It does not tell
- * left from right.  The paper counts its pairs from 1, so the fastest turns a little slower than that of the encoder sinusoidal.
+ * left from right.  Sources differ in where pairs begin: at 1 in NVIDIA's NeMo and in the sum as the paper on FIRE gives it, which
+ * this follows, at 0 in PyTorch's attention-gym.  NeMo also takes dims/2 from the sum, which softmax ignores.
  * Refuses an odd number of dimensions: half of them are sines. */
 #include <math.h>
 #include <stdlib.h>

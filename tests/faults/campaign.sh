@@ -65,7 +65,7 @@ while [ $spent -lt $kills ] && [ "$odd" = 0 ]; do
     lost=$((lost + l)) duplicated=$((duplicated + du)) differing=$((differing + di))
     check "round $rounds: the same weights" [ "$(weights $rounds)" = "$(weights whole)" ]
     same "round $rounds: nothing is left of checkpoints" "$(ls $rounds/checkpoints)" ""
-    same "round $rounds: a sound database" "$(ask 'PRAGMA integrity_check; PRAGMA foreign_key_check')" ok
+    sound "round $rounds"
 done
 same "nothing fails but by a kill: exit statuses are 0, 1 and 137" "$odd" 0
 resumed=0

@@ -9,10 +9,11 @@ if [ "${IN_NAMESPACE:-}" = "" ] && ! { mkdir probe && mount -t tmpfs -o size=64k
     cd "$ROOT" && rm -rf "$tmp"
     IN_NAMESPACE=1 exec unshare -rm bash "$ROOT/tests/faults/disk.sh"
 fi
-mkdir disk && mount -t tmpfs -o size=4m none disk
+mkdir disk && mount -t tmpfs -o size=16m none disk
 check "a small disk" mountpoint -q disk
 trap 'cd /; umount -l "$tmp/disk" 2>/dev/null; leave' EXIT
 db=disk/lab.db
+export TMPDIR=$tmp/own; mkdir own
 fill() { cat /dev/zero >disk/filler 2>/dev/null; }
 
 lab run short.ini --db $db >out 2>err
@@ -31,7 +32,7 @@ fill
 wait $lab; code=$?
 check "a disk that fills up meanwhile: exit 3, or 1 for runs that met it" [ $code = 3 -o $code = 1 ]
 rm disk/filler
-same "the database is sound" "$(ask 'PRAGMA integrity_check; PRAGMA foreign_key_check')" ok
+sound "a disk that was full"
 lab retry long.ini --db $db >out 2>err; lab run long.ini --db $db >out 2>err
 same "with room again it finishes" "$? $(ask "SELECT count(*) FROM runs WHERE state = 'done'")" "0 12"
 

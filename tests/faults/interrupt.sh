@@ -23,6 +23,7 @@ for signal in TERM INT HUP USR1 USR2; do
     lab run long.ini --db $db >out 2>err
     same "SIG$signal: the next run continues" $? 0
     same "SIG$signal: to the same rows" "$(answer)" "$undisturbed"
+    sound "SIG$signal"
 done
 
 # bad_hang never returns from its hook: it cannot finish its step.
@@ -34,6 +35,7 @@ kill -INT $lab; sleep 0.5; kill -INT $lab
 wait $lab
 same "a second interrupt: exit status" $? 130
 check "a second interrupt: at once" [ $((SECONDS - began)) -le 2 ]
+sound "a second interrupt"
 same "a second interrupt: what was done stays" "$(ask "SELECT group_concat(encoder || ' ' || state, ', ') FROM runs")" "bad_hang interrupted, none done"
 
 lab run hang.ini --plugin "$plugin" --db hang.db >out 2>err & lab=$!

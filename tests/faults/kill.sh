@@ -15,6 +15,8 @@ lab run long.ini >out 2>err
 same "a failed run is not tried again by itself" "$? $(ask "SELECT sum(attempts) FROM runs")" "1 4"
 lab retry long.ini >out 2>err
 same "but when asked to" "$? $(ask "SELECT sum(state = 'done') FROM runs")" "0 4"
+sound "one killed worker"
+rm fsck.out
 same "nothing but results is left" "$(echo *)" "err long.ini out results short.ini"
 
 db=one.db; lab run short.ini --db one.db --jobs 1 >out 2>err
@@ -37,5 +39,5 @@ done
 db=again.db; lab run short.ini --db again.db --jobs 2 >out 2>err
 same "after twelve kills it finishes" $? 0
 same "with the same rows" "$(answer)" "$undisturbed"
-same "in a sound database" "$(ask 'PRAGMA integrity_check; PRAGMA foreign_key_check')" ok
+sound "after twelve kills"
 finish

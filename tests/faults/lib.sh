@@ -63,5 +63,7 @@ workers() { tr " " "\n" 2>/dev/null <"/proc/$1/task/$1/children" | sed "/^$/d"; 
 has_worker() { [ -n "$(workers "$1")" ]; }
 is_gone() { for pid; do [ ! -e "/proc/$pid" ] || grep -q '^State:.Z' "/proc/$pid/status" 2>/dev/null || return 1; done; }
 curve_begun() { [ "$(ask "SELECT count(*) > 0 FROM metric" 2>/dev/null)" = 1 ]; }
+# sound TEXT: lab itself finds nothing wrong with the database
+sound() { lab fsck --db "${db:-results/lab.db}" >fsck.out 2>&1 || { cat fsck.out; failed=$((failed + 1)); echo "FAILED  $1: fsck"; return; }; passed=$((passed + 1)); }
 # Everything that a view shows of finished runs, without times and hosts.
 answer() { ask "SELECT * FROM results; SELECT * FROM curves; SELECT encoder, task, seed, result_sha256 FROM runs WHERE state = 'done'"; }

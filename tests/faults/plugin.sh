@@ -13,6 +13,7 @@ fails() {
     matches "$1: the reason" "$(ask "SELECT DISTINCT reason FROM runs WHERE encoder = '$1'")" "$2"
     check "$1: is told" grep -q "FAILED: reverse $1 seed 0: " err
     check "$1: stands in the answer" grep -q "$1" out
+    sound "$1"
     same "$1: gives no results" "$(ask "SELECT count(*) FROM results WHERE encoder = '$1'")" 0
 }
 fails bad_crash 'killed by signal 11 (Segmentation fault)'

@@ -17,6 +17,7 @@ ends_alike() {
     same "$1: the next run finishes" $? 0
     same "$1: the same rows and hashes" "$(answer)" "$undisturbed"
     same "$1: the same weights" "$(weights "$(dirname $db)")" "$(weights whole)"
+    sound "$1"
     same "$1: no checkpoint is left" "$(ls "$(dirname $db)/checkpoints")" ""
 }
 
@@ -62,6 +63,19 @@ same "two at once: nothing is done twice" "$(ask 'SELECT count(*) FROM attempt')
 same "two at once: by two processes" "$(ask 'SELECT count(DISTINCT pid) FROM attempt')" 2
 same "two at once: the same rows" "$(answer)" "$undisturbed"
 same "two at once: the same answer" "$(sed '/^database/,$d' out1)" "$(sed '/^database/,$d' out2)"
+
+# Two databases in one folder, at the same runs at the same time: neither writes, reads or removes what is the other's.
+db=pair/a.db; start; one=$lab
+db=pair/b.db; start
+check "a folder with two databases: each has its checkpoints" wait_for 20 saved b 4
+sleep 0.2
+kill -9 $one $lab; { wait $one $lab; } 2>/dev/null
+for db in pair/a.db pair/b.db; do
+    lab run long.ini --db $db >out 2>err
+    same "a folder with two databases: $db finishes" "$? $(answer)" "0 $undisturbed"
+    same "a folder with two databases: $db went on from its own" "$(ask "SELECT count(*) FROM attempt WHERE status = 'done' AND from_step > 0")" 2
+done
+same "a folder with two databases: no checkpoint is left" "$(ls pair/checkpoints)" ""
 
 # Killed, and its runs taken over by the one that waits.
 db=over/lab.db; mkdir over

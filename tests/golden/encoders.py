@@ -194,7 +194,7 @@ class Forget(Encoder):
 
 
 class Sandwich(Encoder):
-    def add_bias(self, position):          # the paper counts its pairs from 1
+    def add_bias(self, position):          # pairs count from 1
         pair = torch.arange(1, self.o["dims"] // 2 + 1, dtype=torch.float64)
         angle = position[..., None] * (self.o["base"] ** (-2 * pair / self.o["dims"])).to(torch.get_default_dtype())
         code = torch.cat((angle.sin(), angle.cos()), -1)

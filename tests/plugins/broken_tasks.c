@@ -56,8 +56,9 @@ static int solve_wrongly(const void *self, int len, struct lab_example *e) { ret
 TASK_OF(wrong_solve, "a fixture of the tests", init, solve_wrongly, (void)0)
 static void swap(int32_t *a, int32_t *b) { int32_t c = *a; *a = *b, *b = c; }
 TASK(rising_start, if (len > 1 && e->in[0] > e->in[1]) swap(&e->in[0], &e->in[1]); solve(self, len, e), .flags = LAB_TASK_EXCHANGEABLE)
+TASK(forgets_its_tokens, (void)0, .flags = LAB_TASK_REORDERS)
 
 static const struct lab_task *const list[] = {
     &tab_in_summary, &two_line_help, &more_than_certain, &silent_task_refusal, &short_only, &token_past_vocabulary, &writes_past_the_end,
-    &slice_past_the_end, &moves_positions, &nothing_scored, &remembers, &one_split, &wrong_solve, &rising_start, NULL };
+    &slice_past_the_end, &moves_positions, &nothing_scored, &remembers, &one_split, &wrong_solve, &rising_start, &forgets_its_tokens, NULL };
 LAB_PLUGIN(broken_tasks, .version = "1", .license = "MIT", .tasks = list);

@@ -141,6 +141,26 @@ static void parameters_are_those_of_the_shapes(void **state)
     release(&p);
 }
 
+/* Nothing but the mask differs, and nothing knows positions. */
+static void causal_none_is_the_mask_alone(void **state)
+{
+    (void)state;
+    struct planned p;
+    plan(&p, "experiments/causal_none.ini", NULL);
+    assert_int_equal(p.sweep.n, 6);
+    for (size_t i = 0; i < p.sweep.n; i++) {
+        const struct run_config *c = &p.sweep.run[i].config;
+        assert_string_equal(c->encoder->name, "none");
+        assert_string_equal(c->task->name, "reverse_string");
+        assert_int_equal(c->positions.source, POSITIONS_SEQUENTIAL);
+        assert_int_equal(c->model.causal, i % 2 == 0);
+        assert_int_equal(c->train.length.hi, 6);
+        assert_int_equal(config_tape(c, 6), 12);
+        assert_int_equal(c->seed, (int)i / 2);
+    }
+    release(&p);
+}
+
 /* Every preset plans, opens with its question and says its time; what it claims of a paper is checked by the plan. */
 static void presets_of_papers(void **state)
 {
@@ -172,6 +192,7 @@ int main(void)
         cmocka_unit_test(seed_reverse_is_the_lesson_and_the_trap),
         cmocka_unit_test(the_two_files_share_their_runs),
         cmocka_unit_test(parameters_are_those_of_the_shapes),
+        cmocka_unit_test(causal_none_is_the_mask_alone),
         cmocka_unit_test(presets_of_papers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

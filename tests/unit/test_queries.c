@@ -393,7 +393,7 @@ static void saved_queries_run_here_and_in_the_sqlite3_program(void **state)
         { "paired_gain.sql", 12 },       /* 3 arms x 2 others x 2 lengths */
         { "seeds.sql", 6 }, { "order_blind.sql", 6 },
         { "learning_speed.sql", 9 },     /* every run, done or not */
-        { "more_training.sql", 3 }, { "reach.sql", 3 }, { "provenance.sql", 1 } };
+        { "more_training.sql", 3 }, { "reach.sql", 3 }, { "provenance.sql", 1 }, { "past_training.sql", 6 } };      /* 3 arms, forced and alone */
     enum { N = sizeof want / sizeof *want };
     struct store *s = open_set();
     struct rows got = { 0 };

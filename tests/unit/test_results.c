@@ -284,9 +284,10 @@ static void json_holds_the_same_numbers(void **state)
     char *text = output(results_json, "json");
     contains(text, "[\n{\"task\": \"shift\", \"train_length\": \"8\", \"encoder\": \"none\", \"label\": \"\", \"length\": 8, \"seeds\": 2, "
                    "\"seeds_planned\": 2, \"mean\": 0.5, \"half_width\": 3.17655");
-    contains(text, "\"min\": 0.25, \"max\": 0.75, \"solved\": 0, \"sequence_mean\": 0.5, \"chance\": 0.1, \"majority\": null, \"order_blind_ceiling\": 0.5},\n");
+    contains(text, "\"min\": 0.25, \"max\": 0.75, \"solved\": 0, \"sequence_mean\": 0.5, \"chance\": 0.1, \"majority\": null, \"order_blind_ceiling\": 0.5, "
+             "\"lengths\": null, \"score\": null, \"paper\": null, \"band\": null, \"verdict\": null},\n");
     contains(text, "\"length\": 12, \"seeds\": 2, \"seeds_planned\": 2, \"mean\": 0.25, \"half_width\": 0, ");
-    contains(text, "\"order_blind_ceiling\": null}\n]\n");
+    contains(text, "\"verdict\": null}\n]\n");
 }
 static void json_lengths_are_whole_numbers(void **state)
 {
@@ -351,6 +352,14 @@ static void papers_are_compared(void **state)
     contains(text, "order over 8, paper: rope > none > t5; here: 0.800, 0.540, 0.550: NEAR\n");
     contains(text, "order over 12, paper: none > rope; here: 0.300, 0.290: PASS\n");
     assert_null(strstr(text, "mean over the lengths past training"));
+
+    text = output(results_json, paper_ini);
+    contains(text, "{\"task\": \"shift\", \"train_length\": null, \"encoder\": \"rope\", \"label\": \"\", \"length\": null, \"seeds\": 2, \"seeds_planned\": null, \"mean\": 0.8,");
+    contains(text, "\"lengths\": \"8\", \"score\": 0.8, \"paper\": 0.9, \"band\": 0.05, \"verdict\": \"NEAR\"}");
+    contains(text, "\"lengths\": \"8-12\", \"score\": 0.5, \"paper\": 0.5, \"band\": 0.05, \"verdict\": \"PASS\"}");
+    contains(text, "\"encoder\": \"learned\", \"label\": \"\", \"length\": null, \"seeds\": 0, \"seeds_planned\": null, \"mean\": null,");
+    contains(text, "\"paper\": 1, \"band\": 0, \"verdict\": \"not done\"}");
+    contains(text, "\"encoder\": \"order\", \"label\": \"rope > none > t5\"");
 }
 
 static void the_best_seed_where_the_paper_takes_it(void **state)
@@ -372,7 +381,9 @@ static void many_lengths_past_training_have_a_mean(void **state)
     for (int i = 0; i < 8; i++) eval(id, 9 + i, 100 * i, 0);
     end(id, "done", NULL);
     contains(output(results_print, "a"), "token accuracy, mean over the lengths past training\n");
-    contains(output(results_print, "a"), "shift  rope     9-16     0.350  0.350   0.350  1\n");
+    contains(output(results_print, "a"), "shift  rope     9-16     0.350  0.350   0.350  1      0.000\n");
+    contains(output(results_json, "a"), "\"mean\": 0.35, \"half_width\": null, \"min\": 0.35, \"max\": 0.35, \"solved\": null, \"sequence_mean\": 0,");
+    contains(output(results_json, "a"), "\"lengths\": \"9-16\", \"score\": null,");
 }
 
 int main(void)

@@ -17,10 +17,10 @@
 
 /* Everything that keeps a state, or draws by chance: dropout, lengths drawn anew, a schedule, clipping, an encoder with parameters.
  * Points of the curve every 7 steps, evaluations every 5: most stops fall between two points. */
-static const char settings[] =
-    "[run]\nencoder = learned\ntask = reverse\nseed = 3\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\ndropout = 0.1\n"
-    "[train]\nlength = 3..6\nsteps = 60\nbatch = 4\nlog_every = 7\nschedule = cosine\nwarmup = 9\nclip = 0.5\nweight_decay = 0.01\n"
-    "[eval]\nlengths = 4, 6\nsequences = 20\nevery = 5\nevery_sequences = 10\n[positions]\nsource = random\nmax = 16\n[encoder.learned]\nmax_len = 16\n";
+#define SETTINGS \
+    "[run]\nencoder = learned\ntask = reverse\nseed = 3\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\ndropout = 0.1\n" \
+    "[train]\nlength = 3..6\nsteps = 60\nbatch = 4\nlog_every = 7\nschedule = cosine\nwarmup = 9\nclip = 0.5\nweight_decay = 0.01\n" \
+    "[positions]\nsource = random\nmax = 16\n[encoder.learned]\nmax_len = 16\n[eval]\nlengths = 4, 6\nsequences = 20\nevery = 5\nevery_sequences = 10\n"
 enum { STEPS = 60, RECORDS = 400 };
 
 struct run {
@@ -34,10 +34,11 @@ struct story {                       /* what a run told: what is entered into th
     int64_t from;                    /* step that it went on from */
     int64_t saved;                   /* step of the last checkpoint that was told */
     volatile sig_atomic_t stop;
+    struct record selected;          /* .step 0: none */
     char result[HASH_HEX];
 };
 
-static int open_run(void **state)
+static int open_with(void **state, const char *settings)
 {
     static struct run run;
     const char *file[] = { TEST_BUILD "/plugins/encoders/learned.so", TEST_BUILD "/plugins/tasks/reverse.so" };
@@ -50,6 +51,9 @@ static int open_run(void **state)
     return registry_load_files(&run.registry, file, 2, &err) != 0 || conf_read_text(&run.conf, "test", settings, strlen(settings), &err) != 0 ||
            config_build(&run.config, run.conf.entry, run.conf.n, &run.registry, &err) != 0;
 }
+
+static int open_run(void **state) { return open_with(state, SETTINGS); }
+static int open_best(void **state) { return open_with(state, SETTINGS "select = best_valid\n"); }       /* with weights put aside */
 
 static int close_run(void **state)
 {
@@ -69,6 +73,7 @@ static int listen(void *ctx, const struct record *r)
     struct story *s = ctx;
     if (s->hang_up_at && s->n >= s->hang_up_at) return -1;
     if (r->type == RECORD_CHECKPOINT) s->saved = r->step;
+    if (r->type == RECORD_SELECTED) s->selected = *r;
     if (r->type == RECORD_DONE) memcpy(s->result, r->sha256, sizeof s->result);
     if (!is_result(r)) return 0;
     assert_true(s->n < RECORDS);
@@ -160,6 +165,40 @@ static void expect_undisturbed(const struct run *run)
 }
 
 /* ---- tests ---- */
+
+/* The first of the best by the evaluations that were told; weights of that step, not of the last. */
+static void the_best_in_validation_is_kept(void **state)
+{
+    struct run *run = *state;
+    char last[HASH_HEX];
+    double best = -1;
+    int64_t step = 0;
+    run_undisturbed(run);
+    for (int i = 0; i < undisturbed.n; i++) {
+        struct record four = record_of(&undisturbed, i), six;
+        if (four.type != RECORD_EVAL || strcmp(four.split, "valid") || four.length != 4) continue;
+        six = record_of(&undisturbed, i + 1);
+        assert_int_equal(six.length, 6);
+        assert_int_equal(six.step, four.step);
+        double score = (double)four.n_tok_ok / (double)four.n_tok / 2 + (double)six.n_tok_ok / (double)six.n_tok / 2;
+        if (score > best) best = score, step = four.step;
+    }
+    assert_int_equal(undisturbed.selected.step, step);
+    assert_true(undisturbed.selected.value - best < 1e-12 && best - undisturbed.selected.value < 1e-12);
+    assert_in_range(step, 5, STEPS - 5);                                /* else the test shows nothing: take another seed */
+    memcpy(last, undisturbed_weights, sizeof last);
+    run->config.eval.select = SELECT_LAST;                              /* the key is the other one's, which only the checkpoints know */
+    clear_folder(run);
+    memset(&whole, 0, sizeof whole);
+    assert_int_equal(attempt(run, &whole), TRAIN_DONE);
+    assert_int_equal(whole.selected.step, 0);
+    char other[HASH_HEX];
+    weights_hash(run, other);
+    assert_string_not_equal(other, last);
+    for (int i = 0; i < undisturbed.n; i++)                             /* training is the same */
+        if (strcmp(record_of(&whole, i).split, "test") && (whole.size[i] != undisturbed.size[i] || memcmp(whole.frame[i], undisturbed.frame[i], whole.size[i])))
+            fail_msg("record %d differs", i);
+}
 
 static void stopped_anywhere_it_goes_on_as_if_never_stopped(void **state)
 {
@@ -311,11 +350,14 @@ static void a_killed_writer_leaves_nothing_in_the_way(void **state)
 }
 
 #define TEST(f) cmocka_unit_test_setup_teardown(f, open_run, close_run)
+#define BEST(f) { #f " (best_valid)", f, open_best, close_run, NULL }
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(stopped_anywhere_it_goes_on_as_if_never_stopped), TEST(stopped_again_and_again_it_comes_to_the_same),
         TEST(killed_anywhere_it_goes_on_from_the_last_checkpoint), TEST(a_damaged_checkpoint_is_seen_and_the_one_before_it_used),
-        TEST(a_checkpoint_that_cannot_be_written_stops_nothing), TEST(a_killed_writer_leaves_nothing_in_the_way) };
+        TEST(a_checkpoint_that_cannot_be_written_stops_nothing), TEST(a_killed_writer_leaves_nothing_in_the_way),
+        BEST(the_best_in_validation_is_kept), BEST(stopped_anywhere_it_goes_on_as_if_never_stopped), BEST(stopped_again_and_again_it_comes_to_the_same),
+        BEST(killed_anywhere_it_goes_on_from_the_last_checkpoint), BEST(a_damaged_checkpoint_is_seen_and_the_one_before_it_used) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

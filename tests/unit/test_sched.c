@@ -369,6 +369,34 @@ static void failed_runs_are_tried_again_on_demand(void **state)
     world_end(&w);
 }
 
+/* ---- one machine of several ---- */
+
+struct published { int urgent, other, refuse; };
+static int publish(void *ctx, int urgent)
+{
+    struct published *p = ctx;
+    if (p->refuse-- > 0) return 1;
+    ++*(urgent ? &p->urgent : &p->other);
+    return 0;
+}
+
+static void a_share_is_done_and_published(void **state)
+{
+    (void)state;
+    static const unsigned char share[] = { SCHED_OTHERS, SCHED_OURS, SCHED_ELSEWHERE, SCHED_OURS };
+    struct published p = { .refuse = 1 };
+    WORLD(w, "done", "done", "done", "done");
+    for (int i = 0; i < 4; i++) hash_bytes(&i, sizeof i, w.run[i].config.key);
+    struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 1, .share = share, .shared = w.folder, .publish = publish, .publish_ctx = &p });
+    assert_int_equal(r.total, 3);
+    assert_int_equal(r.already, 1);
+    assert_int_equal(r.done, 2);
+    assert_true(p.urgent >= 1);                                                              /* asked again after it refused */
+    assert_string_equal(ask(&w, "SELECT count(*) FROM attempt", NULL), "2");
+    assert_string_equal(ask(&w, "SELECT group_concat(ordinal) FROM sweep_cell", NULL), "1,3");       /* the places of the whole plan */
+    world_end(&w);
+}
+
 static void no_other_run_is_started_then(void **state)
 {
     (void)state;
@@ -799,7 +827,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(workers_inherit_nothing), cmocka_unit_test(a_talkative_worker_does_not_fill_the_disk),
         cmocka_unit_test(logs_are_of_the_last_attempt), cmocka_unit_test(many_records_all_arrive),
         cmocka_unit_test(a_process_left_behind_is_ended), cmocka_unit_test(a_worker_that_cannot_be_executed_fails),
-        cmocka_unit_test(only_missing_lengths_are_evaluated), cmocka_unit_test(other_evaluations_are_evaluated), cmocka_unit_test(without_weights_a_run_is_trained_again),
+        cmocka_unit_test(a_share_is_done_and_published), cmocka_unit_test(only_missing_lengths_are_evaluated), cmocka_unit_test(other_evaluations_are_evaluated), cmocka_unit_test(without_weights_a_run_is_trained_again),
         cmocka_unit_test(ceilings_are_computed_once), cmocka_unit_test(a_signal_stops_cleanly),
         cmocka_unit_test(a_second_signal_stops_at_once), cmocka_unit_test(a_killed_supervisor_blocks_nothing),
         cmocka_unit_test(two_share_a_sweep),

@@ -39,7 +39,7 @@ static void makes_folders_and_tables(void **state)
     assert_string_equal(ask(path, "PRAGMA user_version"), "1");
     assert_string_equal(ask(path, "PRAGMA journal_mode"), "wal");
     assert_string_equal(ask(path, "SELECT group_concat(name) FROM (SELECT name FROM sqlite_schema WHERE type='view' ORDER BY name)"),
-                        "by_length,by_position,by_seed,by_slice,curves,diverged,failures,free_running,leaks,paired,results,runs");
+                        "by_length,by_position,by_seed,by_slice,curves,diverged,failures,free_running,leaks,paired,past_training,past_training_by_slice,results,runs");
     assert_string_equal(ask(path, "SELECT length(value) = 36 AND value LIKE '________-____-4___-____-____________' FROM meta WHERE key='db_uuid'"), "1");
     int64_t created = atoll(ask(path, "SELECT value FROM meta WHERE key='created_us'"));
     assert_in_range(created, before, clock_utc_us());
