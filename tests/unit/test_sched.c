@@ -142,7 +142,11 @@ static void do_many(void)
 }
 static void do_hang(void) { signal(SIGTERM, on_term); send_eval(8); for (;;) pause(); }
 static void do_deaf(void) { signal(SIGTERM, SIG_IGN); send_eval(8); for (;;) pause(); }
-static void do_child(void) { if (fork() == 0) for (;;) pause(); train_all(); }          /* leaves a process with open pipes behind */
+static void do_child(void)                                   /* leaves a process with open pipes behind, for half a minute */
+{
+    if (fork() == 0) for (alarm(30);;) pause();
+    train_all();
+}
 static void do_fds(void) { check_inheritance(); }
 static void do_eat(void)
 {
