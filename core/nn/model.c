@@ -34,7 +34,8 @@ struct lookup {
 };
 
 struct space {                       /* activations of one forward; inference lets all layers share one set */
-    real *embed_pos;                 /* [T,d] what the embed hook adds */
+    real *embed_pos;                 /* [T,d] what the embed hook adds, where all sequences share their positions */
+    real *spare;                     /* [T,d] scratch */
     real **out, **xhat, **rstd;      /* [2L+1] of each join: [N,d], [N,d], [N] */
     real *residual;                  /* [N,d] the stream between joins under pre-norm */
     real **qkv, **kept, **att, **pre, **act;     /* [L]: [N,3d] attention's own [N,d] [N,f or 2f] [N,f] */
@@ -277,6 +278,7 @@ static void plan_space(struct model *m, struct space *s, struct arena *arena, in
     s->residual = TAKE(n * d);
     s->branch = TAKE(n * d);
     if (train) {
+        s->spare = TAKE((size_t)longest * d);
         s->dstream = TAKE(n * d), s->dnormed = TAKE(n * d), s->dbranch = TAKE(n * d);
         s->dqkv = TAKE(3 * n * d), s->dact = TAKE(n * f);
         s->dpre = o->activation == MODEL_SWIGLU ? TAKE(n * wide) : s->dact;
@@ -493,12 +495,13 @@ static void drop(const struct model *m, real *x, uint32_t where, size_t n)
     m->kern->dropout(x, &o, n);
 }
 
-/* pos [T,d] = what the embed hook adds, where all sequences share their positions. */
-static void embed_shared(struct model *m, struct space *s, real *pos, const struct model_batch *b, int train, uint32_t step)
+/* Once for all chunks of a batch. */
+static void embed_begin(struct model *m, struct space *s, const struct model_batch *b, int train, uint32_t step)
 {
     struct lab_call c = attn_call(&s->attn, b, LAB_H_EMBED, 0, 1, -1, train, step);
-    memset(pos, 0, (size_t)b->T * m->setup.options.d_model * sizeof *pos);
-    if (m->setup.encoder->embed) TIMED(TIMES_HOOKS, m->setup.encoder->embed(m->setup.encoder_self, &c, pos));
+    if (!m->setup.encoder->embed || b->pos_stride) return;
+    memset(s->embed_pos, 0, (size_t)b->T * m->setup.options.d_model * sizeof *s->embed_pos);
+    TIMED(TIMES_HOOKS, m->setup.encoder->embed(m->setup.encoder_self, &c, s->embed_pos));
 }
 
 static void embed(struct model *m, struct space *s, real *x, const struct model_batch *b, int train)
@@ -507,8 +510,7 @@ static void embed(struct model *m, struct space *s, real *x, const struct model_
     const struct lab_encoder *e = m->setup.encoder;
     int d = m->setup.options.d_model, N = b->B * b->T;
     real *pos = e->embed && b->pos_stride == 0 ? s->embed_pos : NULL;
-    struct lab_call c = attn_call(&s->attn, b, LAB_H_EMBED, 0, b->B, -1, train, m->state->step);
-    if (pos) c.B = 1, embed_shared(m, s, pos, b, train, m->state->step);
+    struct lab_call c = attn_call(&s->attn, b, LAB_H_EMBED, 0, pos ? 1 : b->B, -1, train, m->state->step);
     k->embed_fwd(x, m->state->embedding.w, b->token, embed_scale(m), pos, b->T, N, d);
     if (e->embed && b->pos_stride) TIMED(TIMES_HOOKS, e->embed(m->setup.encoder_self, &c, x));
     if (e->embed && s->attn.decodes) {
@@ -518,7 +520,7 @@ static void embed(struct model *m, struct space *s, real *x, const struct model_
     if (train && m->setup.options.dropout > 0) drop(m, x, ATTN_PLACE_EMBED, (size_t)N * d);
 }
 
-static void lookup_begin(struct model *m, struct space *s, const struct model_batch *b, int train, uint32_t step)
+static void lookup_begin(struct model *m, struct space *s, const struct model_batch *b, int train)
 {
     struct lookup *l = &s->lookup;
     const struct layer *w = m->state->layer;
@@ -527,7 +529,8 @@ static void lookup_begin(struct model *m, struct space *s, const struct model_ba
     l->rows = dropped || (e->embed && b->pos_stride) ? 0 : lookup_rows(&m->setup, b->B * b->T, b->T);
     if (!l->rows) return;
     for (int i = 0; i < V * d; i++) l->x[i] = embed_scale(m) * m->state->embedding.w[i];
-    embed_shared(m, s, l->x + V * d, b, train, step);
+    if (e->embed) memcpy(l->x + V * d, s->embed_pos, (size_t)b->T * d * sizeof *l->x);
+    else memset(l->x + V * d, 0, (size_t)b->T * d * sizeof *l->x);
     linear_fwd(m->kern, l->qkv, l->x, &w->in, l->rows);
     m->kern->add_bias(l->qkv + V * 3 * d, w->in_b.w, b->T, 3 * d);
     if (train) memset(l->dqkv, 0, (size_t)l->rows * 3 * d * sizeof *l->dqkv);
@@ -587,7 +590,7 @@ static void join_fwd(struct model *m, struct space *s, int j, const real *residu
     int d = o->d_model;
     const real *b = bias;
     if (branch && train && o->dropout > 0) {
-        real *zeros = s->embed_pos;  /* has served; d zeros stand for the bias, which must be dropped with the branch */
+        real *zeros = s->spare;      /* d of them stand for the bias, which must be dropped with the branch */
         m->kern->add_bias(branch, bias, N, d);
         drop(m, branch, attn_place((j - 1) / 2, 1 + (j - 1) % 2), (size_t)N * d);
         memset(zeros, 0, (size_t)d * sizeof *zeros);
@@ -683,7 +686,8 @@ static void begin(struct model *m, const struct model_batch *whole, int train, u
     struct space *s = space_of(m, train);
     pack_weights(m);
     TIMED(TIMES_ATTENTION, attn_begin(&s->attn));
-    lookup_begin(m, s, whole, train, step);
+    embed_begin(m, s, whole, train, step);
+    lookup_begin(m, s, whole, train);
 }
 static void end(struct model *m, const struct model_batch *whole, uint32_t step)
 {
@@ -743,7 +747,7 @@ static void embed_bwd(struct model *m, struct space *s, real *dx, const struct m
     const struct kern *k = m->kern;
     const struct lab_encoder *e = m->setup.encoder;
     int d = m->setup.options.d_model, N = b->B * b->T, wanted = e->embed && m->state->encoder_trained;
-    real *dpos = wanted && b->pos_stride == 0 ? s->embed_pos : NULL;
+    real *dpos = wanted && b->pos_stride == 0 ? s->spare : NULL;
     if (m->setup.options.dropout > 0) drop(m, dx, ATTN_PLACE_EMBED, (size_t)N * d);
     if (dpos) memset(dpos, 0, (size_t)b->T * d * sizeof *dpos);
     k->embed_bwd(m->state->embedding.g, dpos, dx, b->token, embed_scale(m), b->T, N, d);
