@@ -411,7 +411,57 @@ static int choose_checkpoint(struct sched *s, struct desk *d, int64_t env_id, co
     return store_attempt_continue(s->store, d->attempt_id, c.best.attempt, c.best.step, err);
 }
 
+/* ---- how long it still takes ---- */
+
+static double seconds_at(const struct desk *d) { return (double)(clock_ns() - d->begun_ns) / 1e9; }
+
+static int is_timed(const struct desk *d) { return d->busy && d->kind != WORK_CEILING; }
+
+/* Seconds that one of cost.h takes here, from all that was done in this session; 0: nothing is known yet. */
+static double pace(const struct sched *s)
+{
+    double spent = s->spent, seconds = s->spent_s;
+    for (int i = 0; i < s->n_desk; i++) {
+        const struct desk *d = &s->desk[i];
+        if (is_timed(d) && d->step > d->from_step) spent += desk_spent(d), seconds += seconds_at(d);
+    }
+    return spent > 0 ? seconds / spent : 0;
+}
+
+/* The last few runs of each worker count: what else the machine does changes. */
+static void learn_pace(struct sched *s, const struct desk *d)
+{
+    double kept = 1 - 1 / (4.0 * s->n_desk);
+    s->spent = kept * s->spent + d->all;
+    s->spent_s = kept * s->spent_s + seconds_at(d);
+}
+
+/* A run shows its own pace the better the farther it is. */
+static double desk_left(const struct desk *d, double pace)
+{
+    double prior = 0.1 * d->all, spent = desk_spent(d), own = (seconds_at(d) + prior * pace) / (spent + prior);
+    return is_timed(d) && d->all > spent ? (spent > 0 ? own : pace) * (d->all - spent) : 0;
+}
+
+/* Seconds; -1: not known.  What other processes do of this sweep is counted as if it were left to us. */
+static double time_left(struct sched *s)
+{
+    double p = pace(s);
+    if (p <= 0 || s->stopping) return -1;
+    for (int i = 0; i < s->n_desk; i++) s->desk_s[i] = desk_left(&s->desk[i], p);
+    for (size_t i = 0; i < s->n_queued; i++) s->queued_s[i] = p * s->cost[s->queue[(s->head + i) % s->sweep->n]];
+    return live_left(s->desk_s, s->n_desk, s->queued_s, s->n_queued);
+}
+
 /* ---- claiming ---- */
+
+/* A run of less than a second gives no other sign of life.  It stands neither in the queue nor at a desk yet. */
+static int first_beat(struct sched *s, const struct desk *d, struct lab_err *err)
+{
+    double left = time_left(s);
+    if (left < 0) return 0;
+    return store_attempt_beat(s->store, d->attempt_id, d->from_step, 0, left + pace(s) * s->cost[d->run] / s->n_desk, err);
+}
 
 static int begin_attempt(struct sched *s, struct desk *d, const char *name, struct lab_err *err)
 {
@@ -423,6 +473,7 @@ static int begin_attempt(struct sched *s, struct desk *d, const char *name, stru
     if (rc == 0) rc = store_attempt_begin(s->store, s->run_id[d->run], env_id, getpid(), &d->attempt_id, err);
     if (rc == 0) rc = store_attempt_uuid(s->store, d->attempt_id, d->attempt, err);
     if (rc == 0) rc = choose_checkpoint(s, d, env_id, name, err);
+    if (rc == 0) rc = first_beat(s, d, err);
     str_free(&json);
     return rc;
 }
@@ -519,48 +570,6 @@ static void start_what_fits(struct sched *s)
         put_back(s, run);
         go_out(s, &why);
     }
-}
-
-/* ---- how long it still takes ---- */
-
-static double seconds_at(const struct desk *d) { return (double)(clock_ns() - d->begun_ns) / 1e9; }
-
-static int is_timed(const struct desk *d) { return d->busy && d->kind != WORK_CEILING; }
-
-/* Seconds that one of cost.h takes here, from all that was done in this session; 0: nothing is known yet. */
-static double pace(const struct sched *s)
-{
-    double spent = s->spent, seconds = s->spent_s;
-    for (int i = 0; i < s->n_desk; i++) {
-        const struct desk *d = &s->desk[i];
-        if (is_timed(d) && d->step > d->from_step) spent += desk_spent(d), seconds += seconds_at(d);
-    }
-    return spent > 0 ? seconds / spent : 0;
-}
-
-/* The last few runs of each worker count: what else the machine does changes. */
-static void learn_pace(struct sched *s, const struct desk *d)
-{
-    double kept = 1 - 1 / (4.0 * s->n_desk);
-    s->spent = kept * s->spent + d->all;
-    s->spent_s = kept * s->spent_s + seconds_at(d);
-}
-
-/* A run shows its own pace the better the farther it is. */
-static double desk_left(const struct desk *d, double pace)
-{
-    double prior = 0.1 * d->all, spent = desk_spent(d), own = (seconds_at(d) + prior * pace) / (spent + prior);
-    return is_timed(d) && d->all > spent ? (spent > 0 ? own : pace) * (d->all - spent) : 0;
-}
-
-/* Seconds; -1: not known.  What other processes do of this sweep is counted as if it were left to us. */
-static double time_left(struct sched *s)
-{
-    double p = pace(s);
-    if (p <= 0 || s->stopping) return -1;
-    for (int i = 0; i < s->n_desk; i++) s->desk_s[i] = desk_left(&s->desk[i], p);
-    for (size_t i = 0; i < s->n_queued; i++) s->queued_s[i] = p * s->cost[s->queue[(s->head + i) % s->sweep->n]];
-    return live_left(s->desk_s, s->n_desk, s->queued_s, s->n_queued);
 }
 
 /* ---- into the database ---- */
