@@ -1,7 +1,7 @@
 #!/bin/bash
 # cancel.sh -- scancel in the middle: what was published is merged, nothing comes back by itself, and resume goes on from the checkpoints.
 . "$(dirname "$0")/lib.sh"
-experiment ${STEPS:-20000} 'none, sinusoidal' 0..1 >sweep.ini
+experiment ${STEPS:-60000} 'none, sinusoidal' 0..1 >sweep.ini
 printf '[limits]\ncheckpoint = 0.2\n' >>sweep.ini
 reference
 check "submitted" submit --tasks 4

@@ -2,7 +2,7 @@
 # node.sh -- a node is lost with all that runs on it: Slurm requeues its task, and another
 # node goes on from the checkpoint on the shared disk.
 . "$(dirname "$0")/lib.sh"
-experiment ${STEPS:-30000} 'none, sinusoidal, learned, rope' 0 >sweep.ini
+experiment ${STEPS:-60000} 'none, sinusoidal, learned, rope' 0 >sweep.ini
 printf '[limits]\ncheckpoint = 0.7\n' >>sweep.ini
 reference
 check "submitted" submit --tasks 4

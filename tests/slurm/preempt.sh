@@ -6,7 +6,7 @@ PreemptMode=${1:-REQUEUE}
 PartitionName=lab Nodes=ALL Default=YES PriorityTier=1 GraceTime=20
 PartitionName=high Nodes=ALL PriorityTier=9"
 . "$(dirname "$0")/lib.sh"
-experiment ${STEPS:-30000} 'none, sinusoidal' 0 >sweep.ini
+experiment ${STEPS:-60000} 'none, sinusoidal' 0 >sweep.ini
 printf '[limits]\ncheckpoint = 0.3\n' >>sweep.ini
 reference
 check "submitted" submit --tasks 2

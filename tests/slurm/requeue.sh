@@ -1,7 +1,7 @@
 #!/bin/bash
 # requeue.sh -- the warning before a time limit (USR1): the task saves, publishes, requeues itself and goes on from its checkpoint.
 . "$(dirname "$0")/lib.sh"
-experiment ${STEPS:-20000} 'none, sinusoidal' 0 >sweep.ini
+experiment ${STEPS:-100000} 'none, sinusoidal' 0 >sweep.ini
 printf '[limits]\ncheckpoint = 0.2\n' >>sweep.ini
 reference
 check "submitted" submit --tasks 2 -- --signal=USR1@60
