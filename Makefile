@@ -24,7 +24,7 @@ say          = $(if $(V),,@printf '  %-6s %s\n' $(1) $(2))
 .DELETE_ON_ERROR:
 .SECONDARY:
 # On all cores, unless -j says otherwise.
-MAKEFLAGS   := $(MAKEFLAGS) --no-builtin-rules $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+MAKEFLAGS   := $(MAKEFLAGS) --no-builtin-rules $(if $(filter-out 0,$(MAKELEVEL))$(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 
 # ---- flags: ours, apart from the user's ----
 B           := build/$(FLAVOUR)

@@ -13,6 +13,7 @@
 # To add a test, write three lines: a command, what it prints, its code.
 set -u
 ROOT=$(pwd) BUILD=${BUILD:-$ROOT/build/normal} PATH=${BUILD:-$ROOT/build/normal}:$PATH
+cores=$(nproc)                       # which obeys the next line
 export ROOT BUILD PATH LC_ALL=C OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1
 unset LAB_PLUGIN_PATH NO_COLOR MAKEFLAGS MFLAGS MAKELEVEL      # a make that runs this is none of a case's business
 tmp=$(mktemp -d) || exit 1
@@ -20,7 +21,7 @@ trap 'rm -rf "$tmp"' EXIT
 trap 'exit 1' HUP INT TERM
 
 if [ $# -gt 1 ]; then                # every file by itself, and the sum
-    printf '%s\n' "$@" | xargs -P "$(nproc)" -I '{}' sh -c 'sh "$0" "$1" >"$2/$(basename "$1")" 2>&1; true' "$0" '{}' "$tmp"
+    printf '%s\n' "$@" | xargs -P "$cores" -I '{}' sh -c 'sh "$0" "$1" >"$2/$(basename "$1")" 2>&1; true' "$0" '{}' "$tmp"
     cat "$tmp"/* | grep -v '^cli: '
     cat "$tmp"/* | awk '/^cli: / { passed += $2; failed += $4; files++ }
         END { printf "cli: %d passed, %d failed\n", passed, failed; exit failed > 0 || files != '$#' }'

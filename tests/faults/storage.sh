@@ -6,7 +6,7 @@ inject=$BUILD/tests/faults/inject.so
 cases=" $* "
 wants() { [ "$cases" = "  " ] || is_like "$cases" "* $1 *"; }
 export TMPDIR=$tmp/own; mkdir own
-experiment 8000 'none, learned' 0..1 | sed 's/^every.*/every = 500/' >long.ini
+experiment 60000 'none, learned' 0..1 | sed 's/^every.*/every = 4000/' >long.ini
 printf '[limits]\ncheckpoint = 0.2\n' >>long.ini
 
 db=whole/lab.db; lab run long.ini --db $db >out 2>err
