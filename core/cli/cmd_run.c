@@ -20,7 +20,7 @@ struct choice {                      /* of the command line */
 int run_exit_code(const struct sched_report *report)
 {
     if (report->interrupted) return report->signals > 1 ? EXIT_SECOND_INTERRUPT : EXIT_INTERRUPTED;
-    return report->failed ? EXIT_SOME_FAILED : EXIT_DONE;
+    return report->failed || report->lacking ? EXIT_SOME_FAILED : EXIT_DONE;
 }
 
 int run_open(const struct cmd *cmd, struct store **store, const char *db)

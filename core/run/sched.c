@@ -549,7 +549,9 @@ static void start_ceiling(struct sched *s, struct desk *d, const struct ceiling_
     struct lab_err why;
     if (!job->lengths.n) return;                     /* all in the database */
     desk_clear(d, WORK_CEILING, job->run, &s->sweep->run[job->run].config);
-    if (start_worker(s, d, &job->lengths, &why) != 0) progress_note(&s->progress, "%s", why.msg);
+    if (start_worker(s, d, &job->lengths, &why) == 0) return;
+    progress_note(&s->progress, "no ceiling: %s", why.msg);
+    s->report->lacking++;
 }
 
 static void start_what_fits(struct sched *s)
@@ -643,12 +645,13 @@ static void tell(struct sched *s, const struct desk *d, enum desk_verdict verdic
 {
     char name[160];
     struct sched_report *report = s->report;
-    int *const count[] = { &report->done, &report->failed, &report->interrupted, &report->failed };
+    int unasked = 0, ceiling = d->kind == WORK_CEILING, *const failed = ceiling ? &report->lacking : &report->failed;
+    int *const count[] = { ceiling ? &unasked : &report->done, failed, &report->interrupted, failed };
     describe(s, d->run, name, sizeof name);
-    if (d->kind != WORK_CEILING) ++*count[verdict];
+    ++*count[verdict];
     if (verdict == DESK_DONE && d->no_weights) progress_note(&s->progress, "%s: %s", name, d->note);
     if (verdict != DESK_FAILED && verdict != DESK_TIMED_OUT) return;
-    const char *what = d->kind == WORK_CEILING ? "no ceiling" : d->kind == WORK_EVALUATE ? "FAILED evaluation" : "FAILED";
+    const char *what = ceiling ? "no ceiling" : d->kind == WORK_EVALUATE ? "FAILED evaluation" : "FAILED";
     progress_note(&s->progress, "%s: %s: %s%s%s", what, name, d->reason, d->worker.logged ? "; it printed: " : "",
                   d->worker.logged ? d->worker.log_path : "");
 }

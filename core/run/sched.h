@@ -29,6 +29,7 @@ struct sched_options {
 struct sched_report {
     int total, already, done, failed;
     int interrupted;                 /* not finished and not failed: stopped, or never started */
+    int lacking;                     /* ceilings that could not be had; the next time tries again */
     int signals;                     /* how often the user asked to stop */
 };
 /* Cores that this process may use. */

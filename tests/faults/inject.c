@@ -4,7 +4,7 @@
  *   LAB_FAULT="KIND N+"      and every one after it
  *   LAB_FAULT="KIND FILE"    every one as long as FILE exists: a disk that is full for a while
  *   LAB_FAULT_ERRNO=28       how (otherwise as the table says)
- *   LAB_FAULT_IN=work        in workers; otherwise in the process that the user started
+ *   LAB_FAULT_IN=worker      in workers; otherwise in the process that the user started
  *   LAB_FAULT_PATH=TEXT      only on files whose path contains TEXT
  *   LAB_FAULT_FIRED=FILE     is made when the first call fails: a loop over N ends when it is not there
  *   LAB_MOUNTINFO=FILE       is read where lab asks for /proc/self/mountinfo: a network file system without a network
@@ -68,9 +68,9 @@ __attribute__((constructor))
 static void arm(int argc, char **argv)
 {
     const char *fault = setting("LAB_FAULT"), *in = setting("LAB_FAULT_IN"), *slash = argc > 0 ? strrchr(argv[0], '/') : NULL;
-    int worker = argc > 1 && !strcmp(argv[1], "work");
+    int worker = argc > 1 && !strcmp(argv[1], "worker");
     mountinfo = setting("LAB_MOUNTINFO");
-    if (!fault || argc < 1 || strcmp(slash ? slash + 1 : argv[0], "lab") || worker != (in && !strcmp(in, "work"))) return;
+    if (!fault || argc < 1 || strcmp(slash ? slash + 1 : argv[0], "lab") || worker != (in && !strcmp(in, "worker"))) return;
     const char *blank = strchr(fault, ' ');
     char *end;
     if (!blank) return;

@@ -1,9 +1,7 @@
 #!/bin/bash
 # inject.sh [STEP [EVERY]] -- the n-th memory request, write, fsync, rename, open, read or mapping of a command fails, for every n.
 #
-# Each time the command must end by itself with one of its exit codes and a message, or with 0 and its whole answer (or a word on
-# what could not be had for it, such as a ceiling).  What writes
-# is then run again without a fault: it must finish, to the same rows, in a sound database.  SQLite's own requests are many and of
+# Each time the command must end by itself with one of its exit codes and a message, or with 0 and its whole answer.  What writes is then run again without a fault: it must finish, to the same rows, in a sound database.  SQLite's own requests are many and of
 # one kind: of those every STEP-th (97) is tried, beginning at a place drawn by chance; of the others every n (or EVERY-th).
 . "$(dirname "$0")/lib.sh"
 step=${1:-97} each=${2:-1}
@@ -22,7 +20,7 @@ strike() {
     code=$?
     [ -e fired ] || return 2
     case $code in
-    0) cmp -s out wanted || grep -q '^lab: ' err || { echo "$kind $n: ended well, but its answer differs"; return 1; } ;;
+    0) cmp -s out wanted || { echo "$kind $n: ended well, but its answer differs"; diff out wanted; cat err; return 1; } ;;
     1|2|3|75) grep -q '^lab' err || grep -q ': NOT sound$' out || { echo "$kind $n: exit $code without a message"; cat err; return 1; }
        [ "$(grep -c '^lab [a-z]*: ' err)" -le 2 ] || { echo "$kind $n: more than one message"; cat err; return 1; } ;;
     *) echo "$kind $n: exit $code"; head -n 5 err; return 1 ;;
