@@ -36,7 +36,7 @@ typedef float lab_real;
 #define LAB_MAGIC     0x4c414231u    /* "LAB1" */
 #define LAB_ABI_MAJOR 1u             /* host and plugin must agree */
 #ifndef LAB_ABI_MINOR                /* a plugin asks for the lowest it needs: compiling */
-#define LAB_ABI_MINOR 0u             /* against a newer header must not lose older hosts */
+#define LAB_ABI_MINOR 1u             /* against a newer header must not lose older hosts */
 #endif
 
 /* ---- errors: one line that says what was found, what was expected, what to change ---- */

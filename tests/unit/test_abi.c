@@ -68,14 +68,14 @@ static void constants_are_what_they_always_were(void **state)
 {
     static const struct { const char *what; uint32_t found, expected; } value[] = {
 #define V(name, n) { #name, name, n }
-        V(LAB_MAGIC, 0x4c414231), V(LAB_ABI_MAJOR, 1), V(LAB_ABI_MINOR, 0),
+        V(LAB_MAGIC, 0x4c414231), V(LAB_ABI_MAJOR, 1), V(LAB_ABI_MINOR, 1),
         V(LAB_T_INT, 0), V(LAB_T_REAL, 1), V(LAB_T_BOOL, 2), V(LAB_T_ENUM, 3), V(LAB_T_STR, 4),
         V(LAB_INIT_ZERO, 0), V(LAB_INIT_CONST, 1), V(LAB_INIT_NORMAL, 2), V(LAB_INIT_UNIFORM, 3), V(LAB_INIT_CUSTOM, 4),
         V(LAB_P_PER_LAYER, 1), V(LAB_P_FROZEN, 2), V(LAB_P_NO_DECAY, 4),
         V(LAB_H_EMBED, 0), V(LAB_H_QK, 1), V(LAB_H_BIAS, 2), V(LAB_H_LOGITS, 3), V(LAB_H_VALUE, 4),
         V(LAB_E_SHIFT_INVARIANT, 1), V(LAB_E_LAYER_INVARIANT, 2), V(LAB_E_CAUSAL_ONLY, 4),
-        V(LAB_TRAIN, 0), V(LAB_VALID, 1), V(LAB_TEST, 2),
-        V(LAB_TASK_EXCHANGEABLE, 1), V(LAB_TASK_CAUSAL, 2), V(LAB_TASK_POSITIONS, 4) };
+        V(LAB_TRAIN, 0), V(LAB_VALID, 1), V(LAB_TEST, 2), V(LAB_REORDER, 3),
+        V(LAB_TASK_EXCHANGEABLE, 1), V(LAB_TASK_CAUSAL, 2), V(LAB_TASK_POSITIONS, 4), V(LAB_TASK_REORDERS, 8) };
 #undef V
     (void)state;
     for (size_t i = 0; i < sizeof value / sizeof *value; i++)

@@ -28,9 +28,10 @@ static const struct lab_plugin *open_plugin(const char *file)
 /* Both the fixture that is kept from 1.0 and what today's header makes. */
 static void what_an_older_plugin_lacks_is_zero(void **state)
 {
-    static const char *const file[] = { TEST_BUILD "/tests/abi/1.0/old_plugin.so", TEST_BUILD "/plugins/encoders/rope.so", TEST_BUILD "/plugins/tasks/shift.so" };
+    static const char *const file[] = { TEST_BUILD "/tests/abi/1.0/old_plugin.so", TEST_BUILD "/tests/abi/1.1/reordering.so",
+                                        TEST_BUILD "/plugins/encoders/rope.so", TEST_BUILD "/plugins/tasks/shift.so" };
     (void)state;
-    for (int i = 0; i < 3; i++) {
+    for (size_t i = 0; i < sizeof file / sizeof *file; i++) {
         const struct lab_plugin *p = open_plugin(file[i]);
         int n = 0;
         assert_null(p->later);
