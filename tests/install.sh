@@ -30,7 +30,7 @@ if command -v pkg-config >/dev/null; then
     export PKG_CONFIG_PATH="$prefix/lib/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$stage"
     must ${CC:-cc} -shared -fPIC -fvisibility=hidden $(pkg-config --cflags lab-plugin) -o again.so my_encoder/my_encoder.c -lm
     must lab check again.so
-    [ "$(pkg-config --variable=abi lab-plugin)" = 1.0 ] || fail "lab-plugin.pc: abi is $(pkg-config --variable=abi lab-plugin)"
+    [ "$(pkg-config --variable=abi lab-plugin)" = 1.1 ] || fail "lab-plugin.pc: abi is $(pkg-config --variable=abi lab-plugin)"
     PKG_CONFIG_SYSROOT_DIR= pkg-config --variable=plugindir lab-plugin | grep -qx "$PREFIX/lib/lab/plugins" || fail "lab-plugin.pc: plugindir"
 fi
 for word in 'lab run' 'lab check' '\\-\\-only\\-failed' 'EXIT STATUS'; do

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/whole.h"
 #include "cli/cmd.h"
 
 int cli_study_open(const struct cmd *cmd, struct cli_study *source, int argc, char **argv)
@@ -45,22 +46,21 @@ static int write_stdout(const struct str *text, struct lab_err *err)
     return lab_fail(err, "the answer could not be written: %s", strerror(errno));
 }
 
-/* Beside the file under another name, then in its place: a reader sees the old one or the new one. */
+/* /dev/null, a pipe: written as it is. */
+static int write_special(const char *path, const struct str *text, struct lab_err *err)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC), ok = fd >= 0 && write_all(fd, str_text(text), text->len) == 0, why = errno;
+    if (fd >= 0 && close(fd) != 0 && ok) ok = 0, why = errno;
+    return ok ? 0 : lab_fail(err, "%s: cannot be written: %s", path, strerror(why));
+}
+
 int cli_write(const char *path, const struct str *text, struct lab_err *err)
 {
-    struct str temporary = { 0 };
+    struct whole w;
     struct stat old;
     if (!path || !strcmp(path, "-")) return write_stdout(text, err);
-    int special = stat(path, &old) == 0 && !S_ISREG(old.st_mode);        /* /dev/null, a pipe: written as it is */
-    str_printf(&temporary, "%s%s", path, special ? "" : ".XXXXXX");
-    int fd = temporary.failed ? -1 : special ? open(path, O_WRONLY | O_CLOEXEC) : mkostemp(temporary.text, O_CLOEXEC), made = fd >= 0;
-    mode_t mask = umask(0);
-    umask(mask);
-    int ok = made && write_all(fd, str_text(text), text->len) == 0 && (special || fchmod(fd, 0666 & ~mask) == 0);
-    int why = errno;
-    if (made && close(fd) != 0 && ok) ok = 0, why = errno;
-    if (ok && !special && rename(temporary.text, path) != 0) ok = 0, why = errno;
-    if (!ok && made && !special) unlink(temporary.text);
-    str_free(&temporary);
-    return ok ? 0 : lab_fail(err, "%s: cannot be written: %s", path, strerror(why));
+    if (stat(path, &old) == 0 && !S_ISREG(old.st_mode)) return write_special(path, text, err);
+    if (whole_open(&w, path, err) != 0) return -1;
+    whole_put(&w, str_text(text), text->len);
+    return whole_close(&w, err);
 }

@@ -6,82 +6,33 @@
  */
 #include "exp/ckpt.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include "base/str.h"
+#include "base/whole.h"
 
-/* ---- a file, whole or not at all ---- */
+/* ---- a file and the hash of what it holds ---- */
 
-struct whole { const char *path; char temporary[CKPT_PATH + 8]; int fd, failed; int64_t bytes; struct hash hash; };
+struct output { struct whole whole; struct hash hash; int64_t bytes; };
 
-/* A killed writer leaves its temporary file to the next one.  If that one still writes, we wait for it, and
- * find that the file which we locked has been renamed meanwhile. */
-static int open_alone(const char *path)
+static int begin(struct output *o, const char *path, struct lab_err *err)
 {
-    for (;;) {
-        struct stat ours, there;
-        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
-        if (fd < 0) return -1;
-        errno = 0;
-        if (flock(fd, LOCK_EX) == 0 && fstat(fd, &ours) == 0 && stat(path, &there) == 0 && ours.st_ino == there.st_ino &&
-            ftruncate(fd, 0) == 0) return fd;
-        int why = errno;
-        close(fd);
-        if (why && why != ENOENT && why != EINTR) return errno = why, -1;
-    }
+    whole_sweep(path);
+    hash_init(&o->hash);
+    o->bytes = 0;
+    return whole_open(&o->whole, path, err);
 }
 
-static int whole_begin(struct whole *w, const char *path, struct lab_err *err)
+static void put(struct output *o, const void *bytes, size_t n)
 {
-    *w = (struct whole){ .path = path, .fd = -1 };
-    if (strlen(path) >= CKPT_PATH) return lab_fail(err, "%s: path is too long", path);
-    sprintf(w->temporary, "%s.tmp", path);
-    w->fd = open_alone(w->temporary);
-    if (w->fd < 0) return lab_fail(err, "%s: cannot be created: %s", w->temporary, strerror(errno));
-    hash_init(&w->hash);
-    return 0;
+    hash_add(&o->hash, bytes, n);
+    o->bytes += (int64_t)n;
+    whole_put(&o->whole, bytes, n);
 }
 
-static void whole_put(struct whole *w, const void *bytes, size_t n)
-{
-    const char *p = bytes;
-    hash_add(&w->hash, bytes, n);
-    w->bytes += (int64_t)n;
-    while (n > 0 && !w->failed) {
-        ssize_t k = write(w->fd, p, n);
-        if (k < 0 && errno == EINTR) continue;
-        if (k <= 0) w->failed = k < 0 ? errno : EIO;
-        else p += k, n -= (size_t)k;
-    }
-}
-
-static void whole_put_reals(struct whole *w, const lab_real *x, size_t n) { if (x) whole_put(w, x, n * sizeof *x); }
-
-/* After a rename the folder's entry itself must reach the disk. */
-static int sync_folder(const char *path)
-{
-    char copy[CKPT_PATH];
-    snprintf(copy, sizeof copy, "%s", path);
-    int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return -1;
-    int rc = fsync(fd);
-    close(fd);
-    return rc;
-}
-
-static int whole_end(struct whole *w, struct lab_err *err)
-{
-    if (!w->failed && (fsync(w->fd) != 0 || rename(w->temporary, w->path) != 0 || sync_folder(w->path) != 0)) w->failed = errno;
-    if (w->failed) unlink(w->temporary);
-    close(w->fd);
-    return w->failed ? lab_fail(err, "%s: cannot be written: %s", w->path, strerror(w->failed)) : 0;
-}
+static void put_reals(struct output *o, const lab_real *x, size_t n) { if (x) put(o, x, n * sizeof *x); }
 
 /* ---- final weights ---- */
 
@@ -112,15 +63,15 @@ static void header(struct str *out, const struct model *m, const char *config)
 int ckpt_write(const char *path, const struct model *m, const char *config, char sha256[HASH_HEX], int64_t *bytes, struct lab_err *err)
 {
     struct str head = { 0 };
-    struct whole w;
+    struct output o;
     header(&head, m, config);
-    int rc = head.failed ? lab_fail(err, "out of memory for the header of %s", path) : whole_begin(&w, path, err);
+    int rc = head.failed ? lab_fail(err, "out of memory for the header of %s", path) : begin(&o, path, err);
     if (rc == 0) {
-        whole_put(&w, head.text, head.len);
-        for (int i = 0; i < m->n_param; i++) whole_put_reals(&w, m->param[i].value, m->param[i].size);
-        hash_end(&w.hash, sha256);
-        *bytes = w.bytes;
-        rc = whole_end(&w, err);
+        put(&o, head.text, head.len);
+        for (int i = 0; i < m->n_param; i++) put_reals(&o, m->param[i].value, m->param[i].size);
+        hash_end(&o.hash, sha256);
+        *bytes = o.bytes;
+        rc = whole_close(&o.whole, err);
     }
     str_free(&head);
     return rc;
@@ -193,21 +144,21 @@ static int parse_mark(char text[MARK_BYTES + 1], char key[HASH_HEX], int64_t *co
 
 int ckpt_save(const char *path, const struct model *m, const char *key, const struct ckpt_mark *mark, struct lab_err *err)
 {
-    struct whole w;
+    struct output o;
     char text[MARK_BYTES], sum[HASH_HEX];
-    if (whole_begin(&w, path, err) != 0) return -1;
+    if (begin(&o, path, err) != 0) return -1;
     print_mark(text, key, content_bytes(m), mark);
-    whole_put(&w, text, sizeof text);
+    put(&o, text, sizeof text);
     for (int i = 0; i < m->n_param; i++) {
         const struct model_param *p = &m->param[i];
-        whole_put_reals(&w, p->value, p->size);
-        whole_put_reals(&w, p->m, p->size);
-        whole_put_reals(&w, p->v, p->size);
-        whole_put_reals(&w, p->best, p->size);
+        put_reals(&o, p->value, p->size);
+        put_reals(&o, p->m, p->size);
+        put_reals(&o, p->v, p->size);
+        put_reals(&o, p->best, p->size);
     }
-    hash_end(&w.hash, sum);
-    whole_put(&w, sum, SUM_BYTES);
-    return whole_end(&w, err);
+    hash_end(&o.hash, sum);
+    put(&o, sum, SUM_BYTES);
+    return whole_close(&o.whole, err);
 }
 
 /* The SHA-256 of the next n bytes. */
@@ -274,11 +225,10 @@ int ckpt_load(const char *path, struct model *m, const char *key, struct ckpt_ma
 
 void ckpt_remove(const char *base)
 {
-    char path[CKPT_PATH], temporary[CKPT_PATH + 8];
+    char path[CKPT_PATH];
     struct lab_err too_long;
     for (int slot = 0; slot < CKPT_SLOTS && ckpt_path(path, base, slot, &too_long) == 0; slot++) {
-        snprintf(temporary, sizeof temporary, "%s.tmp", path);
         unlink(path);
-        unlink(temporary);
+        whole_sweep(path);
     }
 }

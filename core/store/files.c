@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,16 +11,17 @@
 #include <unistd.h>
 #include "base/mem.h"
 #include "base/str.h"
+#include "base/whole.h"
 
 enum { KEY = 16 };                   /* digits of a key in a file's name */
 
 const char *const files_folder[FILES_KINDS] = { "weights", "logs", "checkpoints" };
 
-/* left: by a writer that was stopped, or put aside by fsck; of use to nobody unless its run is running. */
+/* left: put aside by fsck.  As what a stopped writer left, it is of use to nobody unless its run is running. */
 static const struct { enum files_kind kind; const char *suffix; int left; } known[] = {
-    { FILES_WEIGHTS, ".safetensors", 0 }, { FILES_WEIGHTS, ".safetensors.tmp", 1 }, { FILES_WEIGHTS, ".safetensors.damaged", 1 },
+    { FILES_WEIGHTS, ".safetensors", 0 }, { FILES_WEIGHTS, ".safetensors.damaged", 1 },
     { FILES_LOG, ".log", 0 },
-    { FILES_CHECKPOINT, ".a", 0 }, { FILES_CHECKPOINT, ".b", 0 }, { FILES_CHECKPOINT, ".a.tmp", 1 }, { FILES_CHECKPOINT, ".b.tmp", 1 } };
+    { FILES_CHECKPOINT, ".a", 0 }, { FILES_CHECKPOINT, ".b", 0 } };
 
 /* ---- whose: keys that the databases know, sorted ---- */
 
@@ -170,9 +172,12 @@ static int add_item(struct files *f, const struct owners *o, enum files_kind kin
 {
     struct str path = { 0 };
     struct stat st;
-    size_t k = 0;
-    if (strspn(name, "0123456789abcdef") != KEY) return 0;
-    while (k < sizeof known / sizeof *known && (known[k].kind != kind || strcmp(known[k].suffix, suffix_of(name, kind)))) k++;
+    size_t k = 0, n = strlen(name);
+    const char *of = whole_of(name, &n);             /* n: of the file's own name */
+    char own[NAME_MAX + 1];
+    snprintf(own, sizeof own, "%.*s", (int)n, of ? of : name);
+    if (strspn(own, "0123456789abcdef") != KEY) return 0;
+    while (k < sizeof known / sizeof *known && (known[k].kind != kind || strcmp(known[k].suffix, suffix_of(own, kind)))) k++;
     if (k == sizeof known / sizeof *known) return 0;
     str_printf(&path, "%s/%s", folder, name);
     if (path.failed || lstat(path.text, &st) != 0 || !S_ISREG(st.st_mode) || mem_grow(&f->item, &f->cap, f->n + 1, sizeof *f->item, err) != 0) {
@@ -180,8 +185,8 @@ static int add_item(struct files *f, const struct owners *o, enum files_kind kin
         str_free(&path);
         return rc;
     }
-    enum files_owner owner = owner_of(o, name);
-    if (known[k].left && owner != FILES_OF_RUNNING) owner = FILES_OF_NOBODY;
+    enum files_owner owner = owner_of(o, own);
+    if ((of || known[k].left) && owner != FILES_OF_RUNNING) owner = FILES_OF_NOBODY;
     if (owner == FILES_OF_NOBODY && *f->unread) owner = FILES_OF_OPEN;
     f->item[f->n++] = (struct files_item){ path.text, kind, owner, st.st_size };
     return 0;

@@ -5,32 +5,15 @@
  * All steps are one transaction: a migration that fails, or is killed, leaves the old database.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/str.h"
+#include "base/whole.h"
 #include "store/db.h"
 
 const char *const db_steps[DB_SCHEMA] = { [0] = NULL };      /* [n] makes schema n + 1 of schema n; schema 0 was never published */
-
-/* What a file holds and its place in the folder are on the disk, not just on the way. */
-static int sync_path(const char *path, int flags)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
-    int rc = fd < 0 ? -1 : fsync(fd);
-    if (fd >= 0) close(fd);
-    return rc;
-}
-
-static int sync_file_and_folder(const char *path)
-{
-    char folder[4096];
-    const char *slash = strrchr(path, '/');
-    snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1 : 2, slash ? path : "./");
-    return sync_path(path, 0) == 0 && sync_path(folder, O_DIRECTORY) == 0 ? 0 : -1;
-}
 
 /* PATH.schemaN.backup, or with a number behind it: a backup is never overwritten. */
 static void backup_name(const struct store *s, int64_t version, struct str *name)
@@ -51,7 +34,7 @@ int db_copy(struct store *s, const char *temporary, struct lab_err *err)
              sqlite3_bind_text(st, 1, temporary, -1, SQLITE_STATIC) == SQLITE_OK && sqlite3_step(st) == SQLITE_DONE;
     if (!ok) db_fail(s, err);
     sqlite3_finalize(st);
-    if (ok && sync_file_and_folder(temporary) != 0) {
+    if (ok && whole_sync(temporary) != 0) {
         lab_fail(err, "%s: its copy %s cannot be written: %s", s->path, temporary, strerror(errno));
         ok = 0;
     }
@@ -86,7 +69,7 @@ static int migrate_copied(struct store *s, const char *temporary, int64_t seen, 
     rc = -1;
     backup_name(s, from, &name);
     if (name.failed) lab_fail(err, "%s: out of memory for the name of its backup", s->path);
-    else if (rename(temporary, name.text) != 0 || sync_file_and_folder(name.text) != 0)
+    else if (rename(temporary, name.text) != 0 || whole_sync(name.text) != 0)
         lab_fail(err, "%s: its backup %s cannot be written: %s", s->path, name.text, strerror(errno));
     else if (run_steps(s, step, from, to, err) == 0 && store_commit(s, err) == 0) {
         snprintf(s->notice, sizeof s->notice, "%.400s: brought from schema %" PRId64 " to %" PRId64 "; as it was before: %.500s", s->path, from, to, name.text);

@@ -57,7 +57,7 @@ static struct record last_record(const struct store_end *end)
 static void put(struct whole *w, const struct record *r)
 {
     unsigned char frame[RECORD_FRAME_MAX];
-    fwrite(frame, 1, record_encode(r, frame), w->file);          /* whole_close tells of errors */
+    whole_put(w, frame, record_encode(r, frame));
 }
 
 static int write_to(const struct store *s, const char *path, const struct spill *spill, struct lab_err *err)
@@ -268,11 +268,12 @@ static int is_ours(const char *name)
 /* What a killed writer did not finish, ".tmp-UUID.attempt.XXXXXX": nothing is in it that counts. */
 static int remove_left(struct store *s, const char *path, const char *name, struct lab_err *err)
 {
-    static const char begin[] = ".tmp-";
     char attempt[DB_UUID];
     struct owner owner;
-    if (strncmp(name, begin, sizeof begin - 1) || strlen(name) < sizeof begin - 1 + sizeof attempt) return 0;
-    snprintf(attempt, sizeof attempt, "%.36s", name + sizeof begin - 1);
+    size_t n;
+    const char *of = whole_of(name, &n);
+    if (!of || n < sizeof attempt) return 0;
+    snprintf(attempt, sizeof attempt, "%.36s", of);
     int found = find_owner(s, attempt, &owner, err);
     if (found == 1 && !db_is_alive(s, &owner.process)) spill_remove(path);
     return found < 0 ? -1 : 0;

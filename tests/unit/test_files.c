@@ -50,19 +50,19 @@ static void files_belong_to_the_runs_of_all_databases(void **state)
     number_keys("a.db");
     number_keys("b.db");
     static const char *const names[] = {
-        "weights/0000000000000001.safetensors", "weights/0000000000000001.safetensors.tmp", "weights/0000000000000003.safetensors",
-        "checkpoints/0000000000000002.a", "checkpoints/0000000000000004.b", "checkpoints/0000000000000004.89abcdef.b.tmp", "logs/0000000000000005.log",
+        "weights/0000000000000001.safetensors", "weights/.tmp-0000000000000001.safetensors.a1B2c3", "weights/0000000000000003.safetensors",
+        "checkpoints/0000000000000002.a", "checkpoints/0000000000000004.b", "checkpoints/.tmp-0000000000000004.89abcdef.b.a1B2c3", "logs/0000000000000005.log",
         "logs/0000000000000009.log", "logs/000000000000000A.log", "logs/0000000000000001.txt", "weights/00000000000000012.safetensors",
         "weights/0000000000000001.log" };
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) touch(names[i]);
     mkdir(in_folder("logs/0000000000000008.log"), 0777);
     OK(files_read(&f, a, &err));
     expect(&f, "weights/0000000000000001.safetensors", FILES_OF_DONE);
-    expect(&f, "weights/0000000000000001.safetensors.tmp", FILES_OF_NOBODY);
+    expect(&f, "weights/.tmp-0000000000000001.safetensors.a1B2c3", FILES_OF_NOBODY);
     expect(&f, "weights/0000000000000003.safetensors", FILES_OF_OPEN);
     expect(&f, "checkpoints/0000000000000002.a", FILES_OF_OPEN);
     expect(&f, "checkpoints/0000000000000004.b", FILES_OF_RUNNING);
-    expect(&f, "checkpoints/0000000000000004.89abcdef.b.tmp", FILES_OF_RUNNING);
+    expect(&f, "checkpoints/.tmp-0000000000000004.89abcdef.b.a1B2c3", FILES_OF_RUNNING);
     expect(&f, "logs/0000000000000005.log", FILES_OF_OPEN);  /* known to b.db alone */
     expect(&f, "logs/0000000000000009.log", FILES_OF_NOBODY);
     for (int i = 8; i < 12; i++) expect(&f, names[i], -1);   /* not names that lab gives */

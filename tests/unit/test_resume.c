@@ -6,6 +6,7 @@
 #include <cmocka.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -331,19 +332,27 @@ static void a_checkpoint_that_cannot_be_written_stops_nothing(void **state)
     run->config.limits.checkpoint = 60;
 }
 
+/* What a dead one left goes; what a living one, of another database say, has under its hands stays. */
 static void a_killed_writer_leaves_nothing_in_the_way(void **state)
 {
     struct run *run = *state;
-    char path[CKPT_PATH + 8];
-    snprintf(path, sizeof path, "%s.a.tmp", run->base);
+    char path[CKPT_PATH + 32], living[sizeof path];
+    int folder = (int)(strrchr(run->base, '/') - run->base) + 1;
+    snprintf(path, sizeof path, "%.*s.tmp-%s.a.a1B2c3", folder, run->base, run->base + folder);
+    snprintf(living, sizeof living, "%.*s.tmp-%s.a.d4E5f6", folder, run->base, run->base + folder);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
     for (int i = 0; i < 100000; i++) fputc('x', f);
     fclose(f);
+    int fd = open(living, O_WRONLY | O_CREAT, 0666);
+    assert_int_equal(flock(fd, LOCK_EX), 0);
     memset(&piece, 0, sizeof piece);
     piece.stop_at = 3;
     assert_int_equal(attempt(run, &piece), TRAIN_STOPPED);
     assert_int_not_equal(access(path, F_OK), 0);
+    assert_int_equal(access(living, F_OK), 0);
+    close(fd);
+    unlink(living);
     struct ckpt_mark mark;
     snprintf(path, sizeof path, "%s.a", run->base);
     OK(ckpt_check(path, run->config.key, &mark, &err));
