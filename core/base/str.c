@@ -178,7 +178,8 @@ const char *str_nearest(const char *text, const char *const *candidates)
     const char *best = NULL;
     int best_distance = (int)strlen(text) / 3 + 1;      /* one slip in three letters, at least one */
     for (; *candidates; candidates++) {
-        int d = distance(text, *candidates);
+        int begins = strlen(text) > 2 && !strncmp(text, *candidates, strlen(text));
+        int d = begins ? 0 : distance(text, *candidates);
         if (d < best_distance || (d == best_distance && !best)) best = *candidates, best_distance = d;
     }
     return best;

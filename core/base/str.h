@@ -33,7 +33,7 @@ size_t str_utf8(const char *bytes, size_t n);
 /* Is text a name as plugins, options and parameters bear it: 1 to 63 of a-z, 0-9 and _? */
 int str_is_name(const char *text);
 
-/* The candidate nearest to text by edit distance, or NULL if none is near enough
- * to be a slip of the pen.  candidates ends in NULL. */
+/* The candidate that begins with text (three letters at least), or is nearest to it by edit distance; NULL if none
+ * is near enough to be a slip of the pen.  candidates ends in NULL. */
 const char *str_nearest(const char *text, const char *const *candidates);
 #endif

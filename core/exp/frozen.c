@@ -188,7 +188,7 @@ int frozen_head_read(struct frozen_head *head, const char *folder, struct lab_er
     path_of(&path, folder, HEAD);
     int rc = path.failed ? lab_fail(err, "out of memory") : 0;
     if (rc == 0 && stat(path.text, &st) != 0 && errno == ENOENT)
-        rc = lab_fail(err, "%s: is not a plan (it has no plan.json); `lab slurm script FILE.ini` makes one", folder);
+        rc = lab_fail(err, "%s: is not a plan (it has no plan.json); `lab plan FILE.ini --freeze PLAN` makes one", folder);
     if (rc == 0) rc = load(&json, path.text, err);
     if (rc == 0 && parse_head(head, str_text(&json), &why) != 0) rc = lab_fail(err, "%s: %s", path.text, why.msg);
     if (rc != 0) frozen_head_release(head);

@@ -16,10 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 #include "exp/data.h"
-#include "exp/eval.h"
 #include "exp/sweep.h"
 #include "nn/gemm.h"
-#include "nn/optim.h"
+#include "rig.h"
 
 /* The model of experiments/extrapolate.ini; t5's buckets and rope's tables are the ones that grow, if any do. */
 static const char ini[] =
@@ -131,41 +130,6 @@ static void a_worker_stays_below_100_mb(void **state)
     if (mb > 100) fail_msg("a process of lab run took %.0f MB, at most 100 expected", mb);
 }
 
-/* ---- one run at a time, from its settings ---- */
-
-struct rig { struct conf conf; struct run_config config; struct data data; struct model model; };
-
-static void rig_init(struct rig *r, const struct registry *registry, const char *settings)
-{
-    struct model_setup setup;
-    struct lab_err err;
-    if (conf_read_text(&r->conf, "rig", settings, strlen(settings), &err) != 0 ||
-        config_build(&r->config, r->conf.entry, r->conf.n, registry, &err) != 0) fail_msg("%s", err.msg);
-    config_model_setup(&r->config, &setup);
-    int tokens = setup.train_batch * setup.train_len;
-    if (data_init(&r->data, &r->config, tokens > setup.infer_tokens ? tokens : setup.infer_tokens, &err) != 0 ||
-        model_init(&r->model, &setup, &err) != 0) fail_msg("%s", err.msg);
-}
-
-static void rig_release(struct rig *r)
-{
-    model_release(&r->model);
-    data_release(&r->data);
-    config_free(&r->config);
-    conf_free(&r->conf);
-}
-
-static void learn(struct rig *r, int steps)
-{
-    struct lab_err err;
-    struct optim_options o = { .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .steps = steps };
-    for (int i = 0; i < steps; i++) {
-        if (data_train(&r->data, i, &err) != 0) fail_msg("%s", err.msg);
-        model_step(&r->model, &r->data.batch, (uint32_t)i);
-        optim_step(&r->model, &o, i);
-    }
-}
-
 /* ---- making examples ---- */
 
 enum { TASK_BATCH = 8 };
@@ -252,7 +216,7 @@ static void keys_and_values_are_worth_keeping(void **state)
         enum { LENGTH = 60 };
         snprintf(settings, sizeof settings, "[run]\nencoder = %s\ntask = mcgill_copy\n[model]\ncausal = yes\n[train]\nlength = 1..10\n[eval]\nlengths = %d\n", encoder[i / 2], LENGTH);
         rig_init(&r, &w->registry, settings);
-        learn(&r, steps[i % 2]);
+        rig_learn(&r, steps[i % 2], 1e-3);
         int n = r.model.setup.infer_tokens / config_tape(&r.config, LENGTH);
         for (int k = 0; k < 3; k++) {
             struct record_sink sink = { ignore, NULL };

@@ -6,46 +6,26 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "exp/eval.h"
-#include "nn/optim.h"
+#include "rig.h"
 
-struct rig { struct registry registry; struct conf conf; struct run_config config; struct data data; struct model model; };
+static struct registry registry;     /* of the rig that is open */
 
-static void rig_init(struct rig *r, const char *encoder, const char *task_file, const char *task, const char *settings)
+static void open_rig(struct rig *r, const char *encoder, const char *task_file, const char *task, const char *settings)
 {
     char encoder_path[256], task_path[256], text[2048];
     struct lab_err err;
-    struct model_setup setup;
     snprintf(encoder_path, sizeof encoder_path, TEST_BUILD "/plugins/encoders/%s.so", encoder);
     snprintf(task_path, sizeof task_path, TEST_BUILD "/plugins/tasks/%s.so", task_file);
     const char *file[] = { encoder_path, task_path };
-    int n = snprintf(text, sizeof text, "[run]\nencoder = %s\ntask = %s\nseed = 3\n%s", encoder, task, settings);
-    memset(r, 0, sizeof *r);
-    if (registry_load_files(&r->registry, file, 2, &err) != 0 || conf_read_text(&r->conf, "test", text, (size_t)n, &err) != 0 ||
-        config_build(&r->config, r->conf.entry, r->conf.n, &r->registry, &err) != 0) fail_msg("%s", err.msg);
-    config_model_setup(&r->config, &setup);
-    if (data_init(&r->data, &r->config, setup.infer_tokens + setup.train_batch * setup.train_len, &err) != 0 ||
-        model_init(&r->model, &setup, &err) != 0) fail_msg("%s", err.msg);
+    snprintf(text, sizeof text, "[run]\nencoder = %s\ntask = %s\nseed = 3\n%s", encoder, task, settings);
+    if (registry_load_files(&registry, file, 2, &err) != 0) fail_msg("%s", err.msg);
+    rig_init(r, &registry, text);
 }
 
-static void rig_release(struct rig *r)
+static void close_rig(struct rig *r)
 {
-    model_release(&r->model);
-    data_release(&r->data);
-    config_free(&r->config);
-    conf_free(&r->conf);
-    registry_free(&r->registry);
-}
-
-static void learn(struct rig *r, int steps)
-{
-    struct lab_err err;
-    struct optim_options o = { .lr = 3e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .steps = steps };
-    for (int i = 0; i < steps; i++) {
-        if (data_train(&r->data, i, &err) != 0) fail_msg("%s", err.msg);
-        model_step(&r->model, &r->data.batch, (uint32_t)i);
-        optim_step(&r->model, &o, i);
-    }
+    rig_release(r);
+    registry_free(&registry);
 }
 
 struct seen { struct record eval, slice[64]; int slices; };
@@ -77,7 +57,7 @@ static void uncounted_targets_are_trained_on_only(void **unused)
     (void)unused;
     enum { LENGTH = 12, N = 40 };
     struct rig r;
-    rig_init(&r, "none", "dm_binary", "binary_addition", "[train]\nlength = 12\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n");
+    open_rig(&r, "none", "dm_binary", "binary_addition", "[train]\nlength = 12\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n");
     struct model_param *weight = NULL, *bias = NULL;
     for (int i = 0; i < r.model.n_param; i++) {
         if (!strcmp(r.model.param[i].name, "head.weight")) weight = &r.model.param[i];
@@ -106,14 +86,14 @@ static void uncounted_targets_are_trained_on_only(void **unused)
     assert_int_equal(seen.eval.n_exact, 0);              /* the terminator is counted, and never said */
     assert_true(counted < trained);
     if (fabs(seen.eval.value - loss / (double)trained) > 1e-5) fail_msg("loss %g, expected %g", seen.eval.value, loss / (double)trained);
-    rig_release(&r);
+    close_rig(&r);
 }
 
 static void slices_add_up(void **unused)
 {
     (void)unused;
     struct rig r;
-    rig_init(&r, "none", "mqar", "mqar", "[train]\nlength = 32\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n[task.mqar]\nvocab = 64\npairs = 2\npairs_most = 5\n");
+    open_rig(&r, "none", "mqar", "mqar", "[train]\nlength = 32\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n[task.mqar]\nvocab = 64\npairs = 2\npairs_most = 5\n");
     struct seen seen = evaluate(&r, 32, 300, 0);
     int64_t n = 0, exact = 0, tokens = 0, right = 0;
     assert_int_equal(seen.slices, 4);
@@ -127,10 +107,10 @@ static void slices_add_up(void **unused)
     assert_int_equal(exact, seen.eval.n_exact);
     assert_int_equal(tokens, seen.eval.n_tok);
     assert_int_equal(right, seen.eval.n_tok_ok);
-    rig_release(&r);
-    rig_init(&r, "none", "reverse", "reverse", "[train]\nlength = 4\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n");
+    close_rig(&r);
+    open_rig(&r, "none", "reverse", "reverse", "[train]\nlength = 4\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n");
     assert_int_equal(evaluate(&r, 4, 10, 0).slices, 0);  /* one slice is none */
-    rig_release(&r);
+    close_rig(&r);
 }
 
 /* ---- free running ---- */
@@ -175,9 +155,9 @@ static void free_running_is_greedy_decoding(void **unused)
         int64_t exact, right;
         snprintf(settings, sizeof settings, "[train]\nlength = 4..%d\nbatch = 16\n[model]\ncausal = yes\nd_model = 32\nd_ff = 64\n%s", kind[k].length, kind[k].more);
         if (!strcmp(kind[k].file, "addition")) snprintf(settings, sizeof settings, "[train]\nlength = 1..%d\nbatch = 16\n[model]\ncausal = yes\nd_model = 32\nd_ff = 64\n%s", kind[k].length, kind[k].more);
-        rig_init(&r, kind[k].encoder, kind[k].file, kind[k].task, settings);
+        open_rig(&r, kind[k].encoder, kind[k].file, kind[k].task, settings);
         assert_true(config_continues(&r.config));
-        learn(&r, kind[k].steps);
+        rig_learn(&r, kind[k].steps, 3e-3);
         struct seen alone = evaluate(&r, kind[k].length, 30, 1), forced = evaluate(&r, kind[k].length, 30, 0);
         write_by_token(&r, kind[k].length, 30, &exact, &right);
         if (alone.eval.n_exact != exact || alone.eval.n_tok_ok != right)
@@ -185,7 +165,7 @@ static void free_running_is_greedy_decoding(void **unused)
         assert_int_equal(alone.eval.n_tok, forced.eval.n_tok);
         assert_int_equal(alone.eval.n_exact, forced.eval.n_exact);       /* an answer without a mistake is the same answer */
         assert_string_equal(alone.eval.sha256, forced.eval.sha256);      /* of the data as drawn */
-        rig_release(&r);
+        close_rig(&r);
     }
 }
 
@@ -217,8 +197,8 @@ static void check_decoding(const char *encoder, const char *file, const char *ta
     static int32_t token[1024];
     static lab_real logits[1024 * 64];
     struct rig r;
-    rig_init(&r, encoder, file, task, settings);
-    learn(&r, steps);
+    open_rig(&r, encoder, file, task, settings);
+    rig_learn(&r, steps, 3e-3);
     int T = config_tape(&r.config, length), n = r.model.setup.infer_tokens / T, N = n * T, V = r.model.setup.vocab_out;   /* one batch */
     assert_true(n > 3 && N <= 1024 && V <= 64);
     write_by_forward(&r, length, n);
@@ -232,7 +212,7 @@ static void check_decoding(const char *encoder, const char *file, const char *ta
                 fail_msg("%s, %s: logit %d at %d of sequence %d is %g, expected %g\n%s", encoder, task, v, i % T, i / T, (double)r.model.logits[(size_t)i * V + v], (double)logits[(size_t)i * V + v], settings);
     }
     if (steps < 50) assert_true(alone.eval.n_exact < n);   /* there were mistakes to go on from */
-    rig_release(&r);
+    close_rig(&r);
 }
 
 /* Every encoder, sequences longer than those of training and than a tile, positions that are given, drawn, or spread out. */
@@ -274,8 +254,8 @@ static void without_a_mistake_both_are_equal(void **unused)
 {
     (void)unused;
     struct rig r;
-    rig_init(&r, "rope", "mcgill", "mcgill_copy", "[train]\nlength = 1..4\nbatch = 32\n[model]\ncausal = yes\nd_model = 32\nd_ff = 64\n[task.mcgill_copy]\nvariant = rsc\nsymbols = 4\n");
-    learn(&r, 300);
+    open_rig(&r, "rope", "mcgill", "mcgill_copy", "[train]\nlength = 1..4\nbatch = 32\n[model]\ncausal = yes\nd_model = 32\nd_ff = 64\n[task.mcgill_copy]\nvariant = rsc\nsymbols = 4\n");
+    rig_learn(&r, 300, 3e-3);
     for (int length = 1; length <= 4; length++) {
         struct seen alone = evaluate(&r, length, 50, 1), forced = evaluate(&r, length, 50, 0);
         assert_int_equal(forced.eval.n_exact, 50);
@@ -283,16 +263,16 @@ static void without_a_mistake_both_are_equal(void **unused)
         assert_int_equal(alone.eval.n_tok_ok, forced.eval.n_tok_ok);
         if (alone.eval.value != forced.eval.value) fail_msg("loss %.9g alone, %.9g forced", alone.eval.value, forced.eval.value);
     }
-    rig_release(&r);
+    close_rig(&r);
 }
 
 static void only_causal_tasks_continue(void **unused)
 {
     (void)unused;
     struct rig r;
-    rig_init(&r, "none", "mqar", "mqar", "[train]\nlength = 32\n[model]\ncausal = yes\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n[task.mqar]\nvocab = 64\n");
+    open_rig(&r, "none", "mqar", "mqar", "[train]\nlength = 32\n[model]\ncausal = yes\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n[task.mqar]\nvocab = 64\n");
     assert_false(config_continues(&r.config));           /* its targets are not the tokens that follow */
-    rig_release(&r);
+    close_rig(&r);
 }
 
 int main(void)

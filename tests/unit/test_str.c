@@ -170,6 +170,7 @@ static void the_nearest_name(void **state)
     memset(endless, 'd', 300), endless[300] = '\0';
     assert_null(str_nearest(endless, known));
     assert_null(str_nearest("rope", (const char *[]){ NULL }));
+    assert_string_equal(str_nearest("best", (const char *[]){ "last", "best_valid", "best_longer", NULL }), "best_valid");
 }
 
 static void durations(void **state)

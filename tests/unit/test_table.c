@@ -8,15 +8,20 @@
 #include "base/mem.h"
 
 /* Cells of each row end in NULL; "#" in front marks a number, "~" stands for SQL's NULL. */
+static void fill(struct table *t, int n_col, const char *const *cell)
+{
+    table_init(t, n_col);
+    for (; *cell; cell++) {
+        if (**cell == '#') table_number(t, *cell + 1);
+        else table_add(t, strcmp(*cell, "~") ? *cell : NULL);
+    }
+}
+
 static void check(enum table_format format, int n_col, const char *const *cell, const char *expected)
 {
     struct table t;
     struct str out = { 0 };
-    table_init(&t, n_col);
-    for (; *cell; cell++) {
-        if (**cell == '#') table_number(&t, *cell + 1);
-        else table_add(&t, strcmp(*cell, "~") ? *cell : NULL);
-    }
+    fill(&t, n_col, cell);
     table_write(&t, format, &out);
     assert_false(out.failed);
     assert_string_equal(str_text(&out), expected);
@@ -144,11 +149,7 @@ static void check_text(size_t columns, int n_col, const char *const *cell, const
 {
     struct table t;
     struct str out = { 0 };
-    table_init(&t, n_col);
-    for (; *cell; cell++) {
-        if (**cell == '#') table_number(&t, *cell + 1);
-        else table_add(&t, strcmp(*cell, "~") ? *cell : NULL);
-    }
+    fill(&t, n_col, cell);
     table_text(&t, columns, &out);
     assert_false(out.failed);
     assert_string_equal(str_text(&out), expected);
