@@ -687,26 +687,26 @@ INLINE const real *drop_weights(int LD, real *out, const real *s, const struct k
     return out;
 }
 
-/* c [m,n] (+)= s^T b over k keys, and s b over k queries */
-enum { FEW = 16 };                   /* queries: then LD is FEW, not KERN_TILE */
-static void few_over_keys(int m, int n, int k, const real *s, const real *b, long ldb, real *c, long ldc, int add)
-{
-    SMALL(m, n, k, s, 1, FEW, b, ldb, c, ldc, add);
+/* c [m,n] (+)= s^T b over k keys, and s b over k queries, once for each distance between rows of s */
+#define PRODUCTS(LD)                                                                                                   \
+static void over_keys_##LD(int m, int n, int k, const real *s, const real *b, long ldb, real *c, long ldc, int add)    \
+{                                                                                                                      \
+    SMALL(m, n, k, s, 1, LD, b, ldb, c, ldc, add);                                                                     \
+}                                                                                                                      \
+static void over_queries_##LD(int m, int n, int k, const real *s, const real *b, long ldb, real *c, long ldc, int add) \
+{                                                                                                                      \
+    SMALL(m, n, k, s, LD, 1, b, ldb, c, ldc, add);                                                                     \
 }
-static void few_over_queries(int m, int n, int k, const real *s, const real *b, long ldb, real *c, long ldc, int add)
-{
-    SMALL(m, n, k, s, FEW, 1, b, ldb, c, ldc, add);
-}
-static void many_over_keys(int m, int n, int k, const real *s, const real *b, long ldb, real *c, long ldc, int add)
-{
-    SMALL(m, n, k, s, 1, KERN_TILE, b, ldb, c, ldc, add);
-}
-static void many_over_queries(int m, int n, int k, const real *s, const real *b, long ldb, real *c, long ldc, int add)
-{
-    SMALL(m, n, k, s, KERN_TILE, 1, b, ldb, c, ldc, add);
-}
-#define OVER_KEYS (LD == FEW ? few_over_keys : many_over_keys)
-#define OVER_QUERIES (LD == FEW ? few_over_queries : many_over_queries)
+PRODUCTS(16) PRODUCTS(32) PRODUCTS(48) PRODUCTS(64)
+#define BY_LD(LD, f) (LD == 16 ? f##_16 : LD == 32 ? f##_32 : LD == 48 ? f##_48 : f##_64)
+#define OVER_KEYS BY_LD(LD, over_keys)
+#define OVER_QUERIES BY_LD(LD, over_queries)
+/* Calls f with LD, a constant, for this many queries. */
+#define WITH_LD(tq, f, ...) do switch (kern_attn_ld(tq)) { \
+        case 16: f(16, __VA_ARGS__); break;                \
+        case 32: f(32, __VA_ARGS__); break;                \
+        case 48: f(48, __VA_ARGS__); break;                \
+        default: f(KERN_TILE, __VA_ARGS__); } while (0)
 
 struct attn_scratch { real *s, *dp, *dropped, *qt, *gt, *row[4]; };
 static struct attn_scratch scratch_of(const struct kern_attn *a)
@@ -729,8 +729,7 @@ INLINE void fwd(int LD, real *out, long ldo, real *weights, const struct kern_at
 }
 static void attn_fwd(real *out, long ldo, real *weights, const struct kern_attn *a)
 {
-    if (a->tq <= FEW) fwd(FEW, out, ldo, weights, a);
-    else fwd(KERN_TILE, out, ldo, weights, a);
+    WITH_LD(a->tq, fwd, out, ldo, weights, a);
 }
 
 static void attn_step(real *max, real *sum, real *acc, int first, const struct kern_attn *a)
@@ -749,7 +748,7 @@ static void attn_step(real *max, real *sum, real *acc, int first, const struct k
     }
     for (int i = a->tq; i < width; i++) gain[i] = 0;
     BY_COLUMNS(width, scale_block, KERN_TILE, s + i, a->tk, gain + i);
-    many_over_keys(a->tq, a->dh, a->tk, drop_weights(KERN_TILE, s, s, a), a->v, a->ldv, acc, a->dh, 1);
+    over_keys_64(a->tq, a->dh, a->tk, drop_weights(KERN_TILE, s, s, a), a->v, a->ldv, acc, a->dh, 1);
 }
 
 static void row_dots(real *delta, const real *x, const real *y, long ld, int rows, int cols)
@@ -791,8 +790,7 @@ INLINE void bwd(int LD, real *dq, real *dk, real *dv, real *dbias, const real *o
 static void attn_bwd(real *dq, real *dk, real *dv, real *dbias, const real *out, const real *dout, long ldo, const real *kept,
                      const struct kern_attn *a)
 {
-    if (a->tq <= FEW) bwd(FEW, dq, dk, dv, dbias, out, dout, ldo, kept, a);
-    else bwd(KERN_TILE, dq, dk, dv, dbias, out, dout, ldo, kept, a);
+    WITH_LD(a->tq, bwd, dq, dk, dv, dbias, out, dout, ldo, kept, a);
 }
 
 /* ---- the general path's softmax, by rows ---- */

@@ -104,8 +104,8 @@ struct kern {
 
 /* Elements of kern_attn.scratch. */
 static inline size_t kern_attn_scratch(int dh) { return (size_t)(3 * KERN_TILE + 2 * dh + 4) * KERN_TILE; }
-/* Elements between keys in a tile of weights: few queries get rows of their own, so that the tile fills whole cache lines. */
-static inline int kern_attn_ld(int tq) { return tq <= 16 ? 16 : KERN_TILE; }
+/* Elements between keys in a tile of weights: as many whole cache lines as its queries fill. */
+static inline int kern_attn_ld(int tq) { return (tq + 15) / 16 * 16; }
 
 extern const struct kern kern_generic, kern_avx2, kern_avx512;
 
