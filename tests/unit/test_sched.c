@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 #include "base/str.h"
@@ -165,6 +166,7 @@ static const struct { const char *name; void (*act)(void); } script[] = {
 
 static int worker_main(void)
 {
+    prctl(PR_SET_PDEATHSIG, SIGKILL);                        /* as a real one */
     static char text[65536];
     const char *field[11], *p = text;
     ssize_t n = read(0, text, sizeof text);
