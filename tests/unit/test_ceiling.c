@@ -254,6 +254,60 @@ static double exact_stack(int n)
     return best_of_buckets();
 }
 
+/* All expressions of n tokens with their values and chances, the shorter ones before them. */
+enum { LONGEST_TEXT = 10, MOST_TEXTS = 8192 };
+static struct text { int in[LONGEST_TEXT], value; double weight; } text[LONGEST_TEXT + 1][MOST_TEXTS];
+static int texts[LONGEST_TEXT + 1];
+
+static void join(int n, const struct text *l, int left, const struct text *r, int right, int sign, double chance, int open)
+{
+    struct text *t = &text[n][texts[n]++];
+    assert_true(texts[n] <= MOST_TEXTS);
+    t->in[0] = open, t->in[1 + left] = 5 + sign, t->in[n - 1] = open + 1;
+    for (int i = 0; i < left; i++) t->in[1 + i] = l->in[i];
+    for (int i = 0; i < right; i++) t->in[2 + left + i] = r->in[i];
+    t->value = ((sign == 0 ? l->value + r->value : sign == 1 ? l->value - r->value : l->value * r->value) % 5 + 5) % 5;
+    t->weight = l->weight * r->weight * chance;
+}
+static void write_texts(int n, int signs, int open)
+{
+    memset(texts, 0, sizeof texts);
+    for (int d = 0; d < 5; d++) {
+        text[1][texts[1]++] = (struct text){ { d }, d, 0.2 };
+        text[2][texts[2]++] = (struct text){ { 6, d }, (5 - d) % 5, 0.2 };
+        text[3][texts[3]++] = (struct text){ { open, d, open + 1 }, d, 0.2 };
+        text[4][texts[4]++] = (struct text){ { open, 6, d, open + 1 }, (5 - d) % 5, 0.2 };
+    }
+    for (int all = 5; all <= n; all++)
+        for (int left = 1, splits = all - 4; left <= splits; left++)
+            for (int l = 0; l < texts[left]; l++)
+                for (int r = 0, right = all - 3 - left; r < texts[right]; r++)
+                    for (int sign = 0; sign < signs; sign++)
+                        join(all, &text[left][l], left, &text[right][r], right, sign, 1.0 / splits / signs, open);
+}
+
+static double exact_brackets(int n)
+{
+    write_texts(n, 3, 8);
+    for (int i = 0; i < texts[n]; i++) enter(text[n][i].weight, text[n][i].in, n, &text[n][i].value, 1);
+    return best_of_buckets();
+}
+/* Each place is drawn as often as the next; the digit there or to its right, or else the first, becomes x (9). */
+static double exact_equation(int length)
+{
+    int n = length - 2;
+    write_texts(n, 2, 7);
+    for (int i = 0; i < texts[n]; i++)
+        for (int place = 0; place < n; place++) {
+            int in[LONGEST_TEXT + 2], hidden = place;
+            while (text[n][i].in[hidden] > 4) hidden = (hidden + 1) % n;
+            memcpy(in, text[n][i].in, sizeof text[n][i].in);
+            in[hidden] = 9, in[n] = 10, in[n + 1] = text[n][i].value;
+            enter(text[n][i].weight / n, in, length, &text[n][i].in[hidden], 1);
+        }
+    return best_of_buckets();
+}
+
 /* A key is known by its two copies, its value is one of the tokens of the upper half: K of them and half of the noise, more or less. */
 static double expected_mqar(int L, int K)
 {
@@ -294,6 +348,9 @@ static void reordered_tasks(void **unused)
         { "dm_strings", "bucket_sort", 4, enumerate(any_token, 5, 4), 0.003 },
         { "dm_strings", "stack_manipulation", 5, exact_stack(5), 0.004 },
         { "dm_arithmetic", "modular_arithmetic", 5, exact_modular(5), 0.006 },
+        { "dm_arithmetic", "modular_arithmetic_brackets", 2, 1, 0 },
+        { "dm_arithmetic", "modular_arithmetic_brackets", 10, exact_brackets(10), 0.006 },      /* expressions in expressions */
+        { "dm_arithmetic", "solve_equation", 2, 1, 0 }, { "dm_arithmetic", "solve_equation", 12, exact_equation(12), 0.006 },
         { "dm_binary", "binary_addition", 6, exact_addition(6), 0.004 }, { "dm_binary", "binary_addition", 9, exact_addition(9), 0.004 },
         { "mqar", "mqar", 16, expected_mqar(16, 4), 0.004 }, { "mqar", "mqar", 32, expected_mqar(32, 4), 0.003 } };
     for (size_t i = 0; i < sizeof with / sizeof *with; i++) {
