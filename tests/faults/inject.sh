@@ -1,12 +1,15 @@
 #!/bin/bash
 # inject.sh [STEP [EVERY]] -- the n-th memory request, write, fsync, rename, open, read or mapping of a command fails, for every n.
 #
-# Each time the command must end by itself with one of its exit codes and a message, or with 0 and its whole answer.  What writes is then run again without a fault: it must finish, to the same rows, in a sound database.  SQLite's own requests are many and of
-# one kind: of those every STEP-th (97) is tried, beginning at a place drawn by chance; of the others every n (or EVERY-th).
+# Each time the command must end by itself with one of its exit codes and a message, or with 0 and its whole answer.  What writes
+# is then run again without a fault: it must finish, to the same rows, in a sound database.  SQLite's own requests are many and
+# of one kind: of those every STEP-th (97) is tried, beginning at a place drawn by chance; of the others every n (or EVERY-th).
 . "$(dirname "$0")/lib.sh"
 step=${1:-97} each=${2:-1}
 inject=$BUILD/tests/faults/inject.so
-experiment 4 'none, learned' 0 | sed 's/^batch.*/batch = 2\nlog_every = 2/; s/^every.*/every = 2\nevery_sequences = 4/; s/^sequences.*/sequences = 8/; s/= 16$/= 8/; s/= 32$/= 8/; s/^length .*/length = 2/; s/^lengths.*/lengths = 1, 2/' >small.ini      # lengths whose ceilings take no time
+# Lengths whose ceilings take no time.
+experiment 4 'none, learned' 0 | sed 's/^batch.*/batch = 2\nlog_every = 2/; s/^every.*/every = 2\nevery_sequences = 4/; s/^sequences.*/sequences = 8/
+    s/= 16$/= 8/; s/= 32$/= 8/; s/^length .*/length = 2/; s/^lengths.*/lengths = 1, 2/' >small.ini
 
 db=whole.db; lab run small.ini --db whole.db --jobs 1 -q >whole.out 2>err
 same "an undisturbed run" $? 0
@@ -33,8 +36,8 @@ mended() {
     [ "$(answer)" = "$undisturbed" ] || { echo "$1: other rows"; return 1; }
     lab fsck --db one.db >out 2>err || { echo "$1: not sound"; cat out; return 1; }
 }
-# half KIND FIRST STEP [SUFFIX] -- COMMAND...: one of the processes that share the n among them
-half() {
+# share KIND FIRST STEP [SUFFIX] -- COMMAND...: one of the processes that share the n among them
+share() {
     local kind=$1 n=$2 step=$3 suffix=$4 writes=0 code; shift 5
     case $1 in run|retry|merge) writes=1 ;; esac
     while :; do
@@ -46,17 +49,18 @@ half() {
         n=$((n + step))
     done
 }
-# every KIND STEP SUFFIX COMMAND...
+# every KIND STEP SUFFIX COMMAND...: by more processes than there are cores, since what has lost its database waits and tries again
+PROCESSES=8
 every() {
     local kind=$1 step=$2 suffix=$3 from=1 i; shift 3
     [ "$step" = 1 ] || from=$((RANDOM % step + 1))
-    for i in 0 1; do
+    for ((i = 0; i < PROCESSES; i++)); do
         rm -rf part$i; mkdir part$i; cp -r small.ini whole.db weights wanted part$i
-        (cd part$i; half "$kind" $((from + i * step)) $((2 * step)) "$suffix" -- "$@" >said 2>&1) &
+        (cd part$i; share "$kind" $((from + i * step)) $((PROCESSES * step)) "$suffix" -- "$@" >said 2>&1) &
     done
     wait
     same "$* with $kind N${suffix:+ and after} failing, $(cat part?/tried 2>/dev/null | wc -l) times" "$(cat part?/bad 2>/dev/null | wc -l)" 0
-    [ ! -e part0/bad -a ! -e part1/bad ] || { cat part?/said | sort | uniq -c | sort -rn | head -n 40; }
+    ! ls part?/bad >/dev/null 2>&1 || { cat part?/said | sort | uniq -c | sort -rn | head -n 40; }
 }
 
 for command in 'results small.ini --db whole.db' 'plan small.ini --db whole.db' 'status --db whole.db' 'fsck --db whole.db'; do
