@@ -155,7 +155,7 @@ void rig_close(struct rig_instance *r)
     unmap_array(&r->block);
 }
 
-size_t rig_param_size(const struct lab_param *p)
+static size_t param_size(const struct lab_param *p)
 {
     size_t n = 1;
     for (int i = 0; i < p->ndim && i < 4; i++) n *= p->dim[i] > 0 ? (size_t)p->dim[i] : 0;
@@ -328,7 +328,7 @@ static void fill_param(struct rig *r, int i, struct lab_rng *rng)
     const struct rig_instance *n = r->instance;
     const struct lab_param *p = &n->param[i];
     lab_real *w = rig_reals(r->param[i]);
-    size_t size = rig_param_size(p);
+    size_t size = param_size(p);
     int layer = p->flags & LAB_P_PER_LAYER && r->call.layer > 0 ? r->call.layer : 0;
     for (size_t k = 0; k < size; k++) {
         double x = p->init == LAB_INIT_CONST ? p->a : p->init == LAB_INIT_NORMAL ? p->a + p->b * rng_normal(rng)
@@ -386,11 +386,11 @@ static void make_params(struct rig *r)
     struct lab_rng rng = lab_rng_at(r->seed, 0x9a7a, 0, 0);
     for (int i = 0; i < r->instance->n_param; i++) {
         const struct lab_param *p = &r->instance->param[i];
-        r->param[i] = map_array(r, p->name, rig_param_size(p) * sizeof(lab_real));
+        r->param[i] = map_array(r, p->name, param_size(p) * sizeof(lab_real));
         fill_param(r, i, &rng);
         r->p[i] = rig_reals(r->param[i]);
         if (p->flags & LAB_P_FROZEN) continue;
-        r->grad[i] = map_array(r, "a parameter's gradient", rig_param_size(p) * sizeof(lab_real));
+        r->grad[i] = map_array(r, "a parameter's gradient", param_size(p) * sizeof(lab_real));
         r->g[i] = rig_reals(r->grad[i]);
     }
 }

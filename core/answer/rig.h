@@ -33,7 +33,6 @@ struct rig_instance {
  * -1: it refuses any, *err says why. */
 int  rig_open(struct rig_instance *, const struct lab_encoder *, int variant, struct lab_dims dims, struct lab_err *err);
 void rig_close(struct rig_instance *);
-size_t rig_param_size(const struct lab_param *);
 
 /* ---- rigs ---- */
 

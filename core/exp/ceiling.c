@@ -225,20 +225,20 @@ static int majority(struct work *w, struct ceiling *out, struct lab_err *err)
 
 /* ---- both ---- */
 
-int ceiling_offered(const struct lab_task *task, int kind)
+static int is_offered(const struct lab_task *task, int kind)
 {
     return kind == CEILING_MAJORITY || task->flags & LAB_TASK_REORDERS || (task->flags & LAB_TASK_EXCHANGEABLE && task->solve);
 }
 
 int ceiling_applies(int kind, const struct lab_task *task, int causal)
 {
-    return ceiling_offered(task, kind) && (kind == CEILING_MAJORITY || !causal);
+    return is_offered(task, kind) && (kind == CEILING_MAJORITY || !causal);
 }
 
 int ceiling_compute(int kind, const struct lab_task *task, const void *self, const struct lab_task_info *info, int length,
                     struct ceiling *out, struct lab_err *err)
 {
-    if (!ceiling_offered(task, kind))
+    if (!is_offered(task, kind))
         return lab_fail(err, "task %s has no order-blind ceiling: the order of its input tokens is not free", task->name);
     if (length < info->min_len || length > info->max_len)
         return lab_fail(err, "task %s takes lengths %d to %d, not %d", task->name, info->min_len, info->max_len, length);

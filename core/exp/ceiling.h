@@ -13,9 +13,7 @@ enum { CEILING_ORDER_BLIND, CEILING_MAJORITY, CEILING_KINDS };
 extern const char *const ceiling_name[CEILING_KINDS];
 struct ceiling { double value, error; int64_t samples; };   /* error: standard error; samples: multisets, or examples */
 
-/* Can this kind be computed for this task? */
-int ceiling_offered(const struct lab_task *, int kind);
-/* ... and does it bound such a model?  A causal one tells places apart by how much it sees. */
+/* Can this kind be computed for this task, and does it bound such a model?  A causal one tells places apart by how much it sees. */
 int ceiling_applies(int kind, const struct lab_task *, int causal);
 /* -1: the task does not offer it, or refuses the length. */
 int ceiling_compute(int kind, const struct lab_task *, const void *self, const struct lab_task_info *, int length,
