@@ -20,7 +20,7 @@ static void print_help(const struct cmd *cmd, const struct cli_option *option)
 
 static int usage_error(const struct cmd *cmd, const char *what, const char *arg, const char *hint)
 {
-    fprintf(stderr, "lab %s: %s '%s'%s%s; see `lab %s --help`\n", cmd->name, what, arg, *hint ? ": " : "", hint, cmd->name);
+    fprintf(stderr, "lab %s: %s '%s'%s%s%s; see `lab %s --help`\n", cmd->name, what, arg, *hint ? " (" : "", hint, *hint ? ")" : "", cmd->name);
     return -1;
 }
 

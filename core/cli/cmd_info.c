@@ -112,7 +112,7 @@ static void add_options(struct str *out, const struct subject *s, size_t columns
         table_add(&t, row->name);
         table_add(&t, option_type(row));
         option_print(&text, row, s->self);
-        table_add(&t, row->def ? str_text(&text) : "must be given");
+        table_add(&t, row->def ? str_text(&text) : s->file ? "must be given" : "-");
         str_clear(&text);
         option_print_domain(&text, row);
         table_add(&t, str_text(&text));

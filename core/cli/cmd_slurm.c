@@ -30,7 +30,8 @@ struct choice {                      /* of the command line */
 
 /* ---- which plan ---- */
 
-int slurm_default_folder(struct str *out, const struct conf *conf, struct lab_err *err)
+/* Where the plan of an experiment file is kept unless -o names a folder. */
+static int default_folder(struct str *out, const struct conf *conf, struct lab_err *err)
 {
     const struct conf_entry *name = conf_find(conf, "experiment", "name");
     str_add(out, "results/plans/");
@@ -50,7 +51,7 @@ int slurm_find_plan(struct str *folder, const char *argument, const struct cli_m
         return folder->failed ? lab_fail(err, "out of memory") : 0;
     }
     if (cli_conf(&conf, argument, set, err) != 0) return -1;
-    int rc = slurm_default_folder(folder, &conf, err);
+    int rc = default_folder(folder, &conf, err);
     conf_free(&conf);
     if (rc == 0 && stat(folder->text, &st) != 0 && errno == ENOENT)
         return lab_fail(err, "%s was never frozen: there is no %s; `lab slurm submit` does it, or name the folder of its plan", argument, folder->text);
@@ -137,7 +138,7 @@ static int freeze_sweep(const struct sweep *sweep, const struct choice *choice, 
                              .at_once = choice->at_once, .restarts = choice->restarts, .time = choice->time, .partition = choice->partition,
                              .option = choice->option, .n_option = choice->n_option };
     int rc = own_path(lab, err);
-    if (rc == 0) rc = choice->folder ? absolute(&folder, choice->folder, err) : slurm_default_folder(&folder, sweep->conf, err);
+    if (rc == 0) rc = choice->folder ? absolute(&folder, choice->folder, err) : default_folder(&folder, sweep->conf, err);
     if (rc != 0) goto out;
     job.plan = folder.text;                          /* for the check: it need not be there yet */
     rc = slurm_check(&job, err);
@@ -445,7 +446,7 @@ static int cancel(const struct cmd *cmd, int argc, char **argv)
 static const struct cmd part[] = {
     { "slurm script", "FILE.ini", "freeze an experiment into a plan and print its batch script; options for sbatch follow --",
       "lab slurm script experiments/extrapolate.ini --tasks 8 --time 2:00:00 -- --mem-per-cpu=1G", script, 0 },
-    { "slurm submit", "FILE.ini", "the same, and submit it, with a job behind it that merges; options for sbatch follow --",
+    { "slurm submit", "FILE.ini", "freeze an experiment into a plan and submit it, with a job behind it that merges; options for sbatch follow --",
       "lab slurm submit experiments/extrapolate.ini --tasks 8 --time 2:00:00 --partition short", submit, 0 },
     { "slurm status", "PLAN|FILE.ini", "show what Slurm says of the tasks beside what they have published",
       "lab slurm status experiments/extrapolate.ini --watch", cmd_slurm_status, 0 },
@@ -471,7 +472,7 @@ int cmd_slurm(const struct cmd *cmd, int argc, char **argv)
     }
     const char *near = argc > 1 ? str_nearest(argv[1], names) : NULL;
     if (argc < 2) lab_fail(&err, "expected script, submit, status, cancel or resume; see `lab slurm --help`");
-    else lab_fail(&err, "unknown part '%.40s'%s%s%s; see `lab slurm --help`", argv[1], near ? ": did you mean '" : "", near ? near : "",
-                  near ? "'?" : "");
+    else lab_fail(&err, "unknown part '%.40s'%s%s%s; see `lab slurm --help`", argv[1], near ? " (did you mean '" : "", near ? near : "",
+                  near ? "'?)" : "");
     return cli_fail(cmd, EXIT_USAGE, &err);
 }

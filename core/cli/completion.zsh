@@ -14,7 +14,7 @@ _lab()
         _describe option lines
     else
         case $command in
-        info|check|sample) lines=(${(f)"$($lab list 2>/dev/null | awk '/^(encoder|task) /, /^$/ { if (!/^(encoder|task|-+) / && NF) print $1 }')"}) ;;
+        info|inspect|check|sample) lines=(${(f)"$($lab list 2>/dev/null | awk '/^(encoder|task) /, /^$/ { if (!/^(encoder|task|-+) / && NF) print $1 }')"}) ;;
         query) lines=(${(f)"$($lab query 2>/dev/null | awk '/^@/ { print $1 }')"}) ;;
         slurm) (( CURRENT == 3 )) && lines=(${(f)"$($lab slurm --help 2>/dev/null | awk '/^  [a-z]+  / { print $1 }')"}) ;;
         new) (( CURRENT == 3 )) && lines=(encoder task) ;;

@@ -3,8 +3,6 @@
 #define LAB_CLI_SLURM_H
 #include "cli/cmd.h"
 
-/* Where the plan of an experiment file is kept unless -o names a folder. */
-int slurm_default_folder(struct str *out, const struct conf *, struct lab_err *err);
 /* PLAN|FILE.ini: a folder is a plan, anything else an experiment file whose plan stands in the default folder. */
 int slurm_find_plan(struct str *folder, const char *argument, const struct cli_many *set, struct lab_err *err);
 

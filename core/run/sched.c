@@ -205,7 +205,7 @@ static int plan_runs(struct sched *s, struct lab_err *err)
     }
     s->report->total = (int)s->n_queued + s->report->already;
     if (stale && !s->options->rerun_stale)
-        progress_note(&s->progress, "%d of %d runs were done by another build, plugin or machine (%s differs); `--rerun-stale` trains them again",
+        progress_note(&s->progress, "%d of %d runs were done by another build, plugin or machine (different %s); `--rerun-stale` trains them again",
                       stale, s->report->total, example);
     return 0;
 }
