@@ -23,8 +23,8 @@ done | while read -r command; do
 done
 cat <<'END'
 .SH EXIT STATUS
-0 all done, 1 some runs or checks failed, 2 the command or the file is wrong and nothing was started, 3 the database,
-75 interrupted: the same command goes on.
+0 all done, 1 some runs or checks failed or a ceiling could not be had, 2 the command or the file is wrong and nothing was started,
+3 the database, 4 two results of one run differ (lab merge), 75 interrupted: the same command goes on, 130 a second interrupt.
 .SH FILES
 .TP
 .I results/lab.db
@@ -33,4 +33,13 @@ the database, unless \-\-db names another
 .TP
 .B LAB_PLUGIN_PATH
 folders and files to look for plugins in, a colon apart
+.TP
+.B LAB_SIMD
+generic, avx2 or avx512: the kernels to compute with (default: the best that the processor has)
+.TP
+.B LAB_GEMM
+openblas: every matrix product by OpenBLAS, none by lab itself
+.TP
+.B TMPDIR
+where a task of a plan works, and where results wait when neither the database nor its folder can be written (default: /tmp)
 END
