@@ -254,7 +254,7 @@ int cmd_inspect(const struct cmd *cmd, int argc, char **argv)
         { "--length", 0, CLI_INT, "N", "positions (default 24; of a run: its training length)", &wish.length },
         { "--d-model", 0, CLI_INT, "N", "width of the model around an encoder", &wish.d_model },
         { "--heads", 0, CLI_INT, "N", "attention heads (default 4)", &wish.heads },
-        { "--equivariance", 0, CLI_FLAG, NULL, "does a model with ENCODER ... (or that of FILE.ini; default: all) see order?", &wish.equivariance },
+        { "--equivariance", 0, CLI_FLAG, NULL, "does a model see order? with ENCODER ..., of FILE.ini, or with each", &wish.equivariance },
         { "--example", 0, CLI_INT, "N", "of a run: which one of the test set (default 0)", &wish.example },
         CLI_FORMAT(&wish.format), CLI_OUTPUT(&wish.path), CLI_DB(&wish.db), CLI_SET(&wish.set), CLI_JSON(&wish.json), CLI_PLUGIN(&wish.plugin), CLI_END };
     int code = cli_parse(cmd, option, &argc, argv);

@@ -446,7 +446,7 @@ static int cancel(const struct cmd *cmd, int argc, char **argv)
 static const struct cmd part[] = {
     { "slurm script", "FILE.ini", "freeze an experiment into a plan and print its batch script; options for sbatch follow --",
       "lab slurm script experiments/extrapolate.ini --tasks 8 --time 2:00:00 -- --mem-per-cpu=1G", script, 0 },
-    { "slurm submit", "FILE.ini", "freeze an experiment into a plan and submit it, with a job behind it that merges; options for sbatch follow --",
+    { "slurm submit", "FILE.ini", "freeze and submit an experiment; a job behind it merges; options for sbatch follow --",
       "lab slurm submit experiments/extrapolate.ini --tasks 8 --time 2:00:00 --partition short", submit, 0 },
     { "slurm status", "PLAN|FILE.ini", "show what Slurm says of the tasks beside what they have published",
       "lab slurm status experiments/extrapolate.ini --watch", cmd_slurm_status, 0 },
