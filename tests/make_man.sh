@@ -41,5 +41,5 @@ generic, avx2 or avx512: the kernels to compute with (default: the best that the
 openblas: every matrix product by OpenBLAS, none by lab itself
 .TP
 .B TMPDIR
-where a task of a plan works, and where results wait when neither the database nor its folder can be written (default: /tmp)
+where, unless SLURM_TMPDIR is set, a task of a plan works, and where results wait when neither the database nor its folder can be written (default: /tmp)
 END

@@ -5,10 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include "base/mem.h"
+#include "base/scratch.h"
 #include "base/str.h"
-#include "base/whole.h"
 #include "run/task.h"
 #include "store/merge.h"
 
@@ -136,26 +135,16 @@ static int known_path(const struct known *k, const char *name, char path[WHOLE_P
 static int known_open(struct known *k, struct lab_err *err)
 {
     char path[WHOLE_PATH];
-    const char *parent = getenv("TMPDIR");
-    snprintf(k->folder, sizeof k->folder, "%.4000s/lab-known-XXXXXX", parent && *parent ? parent : "/tmp");
-    if (!mkdtemp(k->folder)) {
-        lab_fail(err, "%s: cannot be made: %s", k->folder, strerror(errno));
-        k->folder[0] = '\0';
-        return -1;
-    }
+    if (scratch_make(k->folder, "known", err) != 0) return -1;
     if (known_path(k, "asks.db", path, err) != 0 || store_open(&k->asks, path, STORE_WRITE, err) != 0) return -1;
     return known_path(k, "takes.db", path, err) == 0 ? store_open(&k->takes, path, STORE_WRITE, err) : -1;
 }
 
 static void known_close(struct known *k)
 {
-    static const char *const name[] = { "asks.db", "asks.db-lock", "takes.db", "takes.db-lock", "copy.db" };
-    char path[WHOLE_PATH];
-    struct lab_err ignored;
     store_close(k->asks);
     store_close(k->takes);
-    for (size_t i = 0; i < sizeof name / sizeof *name; i++) if (known_path(k, name[i], path, &ignored) == 0) unlink(path);
-    if (*k->folder) rmdir(k->folder);
+    scratch_remove(k->folder);
 }
 
 static int take_known(struct known *k, const struct shards *s, const char *db, int64_t *n, struct lab_err *err)

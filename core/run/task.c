@@ -2,14 +2,13 @@
 #include "run/task.h"
 #include <dirent.h>
 #include <errno.h>
-#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/mem.h"
-#include "base/whole.h"
+#include "base/scratch.h"
 #include "exp/frozen.h"
 #include "run/signals.h"
 #include "store/merge.h"
@@ -216,28 +215,12 @@ static int name_shard(struct task *t)
 
 static int open_store(struct task *t)
 {
-    static const char *const place[] = { "SLURM_TMPDIR", "TMPDIR" };
-    const char *parent = NULL;
     struct str path = { 0 };
-    for (int i = 0; i < 2 && (!parent || !*parent); i++) parent = getenv(place[i]);
-    if (!parent || !*parent) parent = "/tmp";
-    snprintf(t->folder, sizeof t->folder, "%.4000s/lab-task-XXXXXX", parent);
-    if (!mkdtemp(t->folder)) {
-        lab_fail(t->err, "%s: no folder can be made there for the task's database: %s; set TMPDIR to one on a disk of this machine", parent, strerror(errno));
-        t->folder[0] = '\0';
-        return -1;
-    }
+    if (scratch_make(t->folder, "task", t->err) != 0) return -1;
     str_printf(&path, "%s/shard.db", t->folder);
     int rc = path.failed ? lab_fail(t->err, "out of memory") : store_open(&t->store, path.text, STORE_WRITE, t->err);
     str_free(&path);
     return rc == 0 ? name_shard(t) : -1;
-}
-
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    remove(path);
-    return 0;
 }
 
 /* ---- the whole ---- */
@@ -292,7 +275,7 @@ int task_run(const struct task_options *options, struct task_report *report, str
     if (rc == 0) rc = open_store(&t) == 0 ? find_out(&t) : -1;
     if (rc == 0) rc = do_share(&t), done = rc == 0;
     store_close(t.store);
-    if (*t.folder && (done || !*report->shard || rc == TASK_REFUSED)) nftw(t.folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    if (done || !*report->shard || rc == TASK_REFUSED) scratch_remove(t.folder);
     frozen_release(&t.plan);
     free(t.share);
     free(t.only);

@@ -2,12 +2,11 @@
 #include "store/aside.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include "base/scratch.h"
 #include "store/merge.h"
 
 static int beside(char out[WHOLE_PATH], const char *path, const char *suffix, struct lab_err *err)
@@ -42,12 +41,7 @@ static int take_copy(const struct aside *a, struct lab_err *err)
 
 static int make_folder(struct aside *a, struct lab_err *err)
 {
-    const char *parent = getenv("TMPDIR");
-    snprintf(a->folder, sizeof a->folder, "%.4000s/lab-aside-XXXXXX", parent && *parent ? parent : "/tmp");
-    if (mkdtemp(a->folder)) return beside(a->copy, a->folder, "/lab.db", err);
-    lab_fail(err, "%s: cannot be made: %s; set TMPDIR to a folder on a disk of this machine", a->folder, strerror(errno));
-    a->folder[0] = '\0';
-    return -1;
+    return scratch_make(a->folder, "aside", err) == 0 ? beside(a->copy, a->folder, "/lab.db", err) : -1;
 }
 
 int aside_open(struct aside *a, const char *db, struct lab_err *err)
@@ -65,16 +59,9 @@ int aside_put_back(struct aside *a, struct store *store, struct lab_err *err)
     return whole_copy(one, a->db, err);
 }
 
-static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
-{
-    (void)st, (void)type, (void)ftw;
-    remove(path);
-    return 0;
-}
-
 void aside_close(struct aside *a)
 {
-    if (*a->folder) nftw(a->folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    scratch_remove(a->folder);
     if (a->lock >= 0) close(a->lock);                /* the file stays: removing it would let two in */
     *a = (struct aside){ .lock = -1 };
 }
