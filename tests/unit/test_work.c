@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +46,10 @@ static struct outcome run_job(const char *text, size_t n, int signal)
         _exit(work_main(job, ends[1]));
     }
     close(job), close(ends[1]);
-    if (signal) usleep(500000), kill(pid, signal);
+    if (signal) {
+        assert_int_equal(poll(&(struct pollfd){ .fd = ends[0], .events = POLLIN }, 1, 60000), 1);
+        kill(pid, signal);
+    }
     read_records(ends[0], &o);
     close(ends[0]);
     assert_int_equal(waitpid(pid, &o.status, 0), pid);
@@ -199,7 +203,7 @@ static void each_stop_signal_finishes_the_step(void **state)
     static const int signal[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2 };
     struct real r;
     real_init(&r, 100000000);
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof signal / sizeof *signal; i++) {
         struct outcome o = real_run(&r, WORK_TRAIN, 2, signal[i]);
         assert_true(WIFEXITED(o.status));
         assert_int_equal(WEXITSTATUS(o.status), 75);
