@@ -33,7 +33,7 @@ static const char run_sql[] =
     "  FROM env v WHERE v.env_id = a.env_id AND a.status = 'done'),"
     " (SELECT (v.json ->> '$.cpu') || ', ' || (v.json ->> '$.blas') || ', ' || (v.json ->> '$.simd')"
     "  FROM env v WHERE v.env_id = a.env_id AND a.status = 'done'),"
-    " r.run_key, r.selection"
+    " r.selection"
     " FROM sweep_cell c JOIN run r USING(run_id) JOIN runs s USING(run_key)"
     " LEFT JOIN attempt a ON a.attempt_id = (SELECT t.attempt_id FROM attempt t WHERE t.run_id = r.run_id"
     "  ORDER BY t.status = 'done' DESC, t.started_us DESC, t.attempt_id DESC LIMIT 1)"

@@ -15,7 +15,7 @@ enum { STUDY_NO_SWEEP = 1 };         /* what study_load and all that call it ret
 #define STUDY_DEFAULT_DB "results/lab.db"    /* what lab opens without --db */
 
 enum study_text { STUDY_TASK, STUDY_TASK_KEY, STUDY_TRAIN, STUDY_ENCODER, STUDY_LABEL, STUDY_STATUS, STUDY_REASON, STUDY_LOG,
-                  STUDY_VARIANT, STUDY_BUDGET, STUDY_CODE, STUDY_MACHINE, STUDY_KEY, STUDY_SELECTION, STUDY_N_TEXT };
+                  STUDY_VARIANT, STUDY_BUDGET, STUDY_CODE, STUDY_MACHINE, STUDY_SELECTION, STUDY_N_TEXT };
 struct study_run {
     char *text[STUDY_N_TEXT];        /* never NULL; budget, code, machine: what was spent, what ran and on what, for people */
     int64_t ordinal, seed, parameters, selected_step;        /* selected_step: whose weights were tested, 0 = the last */
