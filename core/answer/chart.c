@@ -344,7 +344,8 @@ static void text_grid(const struct chart *c, int columns, struct str *out)
         }
         end_line(out);
     }
-    str_printf(out, "down: %s; across: %s; shades from %g to %g: '%s'\n", c->y_name ? c->y_name : "", c->x_name ? c->x_name : "", c->lo, c->hi, shade);
+    str_printf(out, "down: %s; across: %s; shades from %g to %g: '%s'\n", c->y_name ? c->y_name : "", c->x_name ? c->x_name : "",
+               c->lo, c->hi, shade);
 }
 
 static void text_ranking(const struct chart *c, int columns, struct str *out)

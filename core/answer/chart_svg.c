@@ -121,7 +121,8 @@ static void svg_lines(const struct chart *c, struct str *out)
         const struct chart_series *s = &c->series[i];
         if (s->role != CHART_MEAN && s->role != CHART_SEED) continue;
         for (size_t k = 0; k < s->n; k++)
-            marker(out, map(s->x[k], r.x_lo, r.x_hi, f.left, f.right), map_y(c, &r, &f, s->y[k]), s->role == CHART_MEAN || c->categories ? 4 : 2, s->style);
+            marker(out, map(s->x[k], r.x_lo, r.x_hi, f.left, f.right), map_y(c, &r, &f, s->y[k]),
+                   s->role == CHART_MEAN || c->categories ? 4 : 2, s->style);
         if (s->n) str_add(out, "\n");
     }
     line(out, f.left, f.bottom, f.right, f.bottom, "axis");
@@ -153,10 +154,12 @@ static void svg_grid(const struct chart *c, struct str *out)
             int dark;
             if (isnan(value)) continue;
             shade(chart_share(c, value), colour, &dark);
-            str_printf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>", f.left + width * i, f.top + row * r, width + 0.2, row, colour);
+            str_printf(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"/>", f.left + width * i,
+                       f.top + row * r, width + 0.2, row, colour);
             if (c->columns > 12 || c->shades) continue;
             snprintf(number, sizeof number, "%.2f", value);
-            str_printf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"c\" style=\"fill:%s\">%s</text>", f.left + width * (i + 0.5), f.top + row * (r + 0.5) + 4,
+            str_printf(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"c\" style=\"fill:%s\">%s</text>", f.left + width * (i + 0.5),
+                       f.top + row * (r + 0.5) + 4,
                        dark ? "#fff" : "#000", number);
         }
         str_add(out, "\n");
@@ -190,7 +193,8 @@ static void svg_ranking(const struct chart *c, struct str *out)
     if (isnan(c->critical)) return;
     double end = map(1 + c->critical, 1, hi, f.left, f.right);
     line(out, f.left, f.bottom + 28, fmin(end, WIDTH - RIGHT), f.bottom + 28, "cd");
-    str_printf(out, "<text x=\"%.1f\" y=\"%.1f\">CD = %.2f%s</text>\n", f.left, f.bottom + 43, c->critical, end > WIDTH - RIGHT ? ", wider than the scale" : "");
+    str_printf(out, "<text x=\"%.1f\" y=\"%.1f\">CD = %.2f%s</text>\n", f.left, f.bottom + 43, c->critical,
+               end > WIDTH - RIGHT ? ", wider than the scale" : "");
 }
 
 static double height(const struct chart *c)

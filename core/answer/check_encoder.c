@@ -138,7 +138,8 @@ static void check_param(struct check_case *c, const struct rig_instance *n, int 
     for (int k = 0; k < i; k++)
         if (!strcmp(n->param[k].name, p->name)) check_fail(c, "names that differ", cause, "parameters %d and %d are both %.60s", k, i, p->name);
     if (p->ndim < 1 || p->ndim > 4) check_fail(c, "1 to 4 dimensions", cause, "%.60s has %d", p->name, p->ndim);
-    for (int k = 0; k < p->ndim; k++) if (p->dim[k] < 1) check_fail(c, "dimensions of at least 1", cause, "%.60s: dim[%d] is %d", p->name, k, p->dim[k]);
+    for (int k = 0; k < p->ndim; k++) if (p->dim[k] < 1) check_fail(c, "dimensions of at least 1", cause, "%.60s: dim[%d] is %d",
+                                                                    p->name, k, p->dim[k]);
     if (p->init < LAB_INIT_ZERO || p->init > LAB_INIT_CUSTOM) check_fail(c, "a start of enum lab_init", cause, "%.60s: %d", p->name, p->init);
     if (p->init == LAB_INIT_CUSTOM && !n->encoder->param_init) check_fail(c, "a param_init", cause, "%.60s starts LAB_INIT_CUSTOM and there is none", p->name);
     if (!isfinite(p->a) || !isfinite(p->b)) check_fail(c, "finite a and b", cause, "%.60s: %g, %g", p->name, p->a, p->b);
@@ -155,7 +156,8 @@ static void test_parameters(struct check_case *c)
         if (rig_open(&n, c->encoder, variant, dims_of(s), &ignored) != 0) continue;
         check_doing(c, "%s", n.variant);
         for (int i = 0; i < n.n_param; i++) check_param(c, &n, i);
-        if (n.n_param == RIG_PARAMS) check_fail(c, "fewer than 16 parameters", "param must return 0 from the first that is not there on", "16 or more");
+        if (n.n_param == RIG_PARAMS) check_fail(c, "fewer than 16 parameters",
+                                                "param must return 0 from the first that is not there on", "16 or more");
         struct lab_dims longer = n.dims;
         longer.max_len = longer.max_pos = n.dims.max_pos / 2 > n.dims.train_len ? n.dims.max_pos / 2 : n.dims.train_len;
         for (int i = 0; i < n.n_param; i++) {
@@ -342,7 +344,8 @@ static void test_silent(struct check_case *c)
     each_rig(c, few + 1, 1, 0, call_once);
     fflush(NULL);
     off_t printed = lseek(memory, 0, SEEK_END);
-    if (printed > 0) check_fail(c, "hooks that print nothing", "a debugging printf; host->log is for what must be said", "%lld bytes", (long long)printed);
+    if (printed > 0) check_fail(c, "hooks that print nothing", "a debugging printf; host->log is for what must be said", "%lld bytes",
+                                (long long)printed);
 }
 
 /* ---- memory ---- */
@@ -361,7 +364,8 @@ static void check_around(struct check_case *c, const struct rig_array *a, int by
     for (const char *p = a->map + page; p < a->at; p++)
         if (*p != (char)byte) check_fail(c, "nothing written outside the arrays", cause, "wrote %td bytes before %s", a->at - p, a->name);
     for (const char *p = a->at + a->bytes; p < a->at + a->bytes + a->room; p++)
-        if (*p != (char)byte) check_fail(c, "nothing written outside the arrays", cause, "wrote %td bytes past the end of %s", p - (a->at + a->bytes) + 1, a->name);
+        if (*p != (char)byte) check_fail(c, "nothing written outside the arrays", cause, "wrote %td bytes past the end of %s",
+                                         p - (a->at + a->bytes) + 1, a->name);
 }
 
 static void stay_inside(struct check_case *c, struct rig *r)
@@ -473,7 +477,8 @@ static void leave_globals(struct check_case *c, struct rig *r)
     for (int i = 0; i < the_object.n_writable; i++) {
         for (size_t k = 0; k < the_object.writable[i].bytes; k++)
             if (before[i][k] != the_object.writable[i].at[k])
-                check_fail(c, "hooks that change no variable of the plugin", "a static or global variable; any number of threads may run a hook at once",
+                check_fail(c, "hooks that change no variable of the plugin",
+                           "a static or global variable; any number of threads may run a hook at once",
                            "byte 0x%tx of the loaded file changed", the_object.writable[i].at + k - the_object.base);
         free(before[i]);
     }
@@ -488,7 +493,8 @@ static void test_globals(struct check_case *c)
 static struct check_case *allocating;
 static void __attribute__((noreturn)) caught(const char *name)
 {
-    check_fail(allocating, "hooks that allocate nothing", "ask for the memory with scratch_size or save_size, or make it in init", "%s is called", name);
+    check_fail(allocating, "hooks that allocate nothing", "ask for the memory with scratch_size or save_size, or make it in init",
+               "%s is called", name);
 }
 #define ALLOCATOR(name) static void caught_##name(void) { caught(#name); }
 ALLOCATOR(malloc) ALLOCATOR(calloc) ALLOCATOR(realloc) ALLOCATOR(reallocarray) ALLOCATOR(aligned_alloc) ALLOCATOR(posix_memalign)
@@ -677,7 +683,8 @@ static void shift_positions(struct check_case *c, struct rig *r)
         rig_forward(r);
         lab_real *there = result(r, &n);
         if (fabs(rig_difference(here, there, n, &worst)) > 10 * close_enough)
-            check_fail(c, "the same logits when all positions grow by one number", "LAB_E_SHIFT_INVARIANT is claimed, but the result depends on where, not "
+            check_fail(c, "the same logits when all positions grow by one number",
+                       "LAB_E_SHIFT_INVARIANT is claimed, but the result depends on where, not "
                        "only on how far", "%.7g became %.7g, positions + %d", (double)here[worst], (double)there[worst], by[i]);
         move_positions(r, -by[i]);
         free(there);

@@ -115,7 +115,8 @@ static double check_number(struct check_case *c, struct rig *r, const struct gra
     double analytic = direction ? dot(direction, g->analytic, g->n) : (double)g->analytic[at], numeric = 0, least = INFINITY;
     double scale = direction ? fmax(1, fabs(analytic)) + largest(g->analytic, g->n) : largest(g->analytic, g->n);
     for (int i = 0; i < COUNT(step); i++) {
-        double found = difference(r, g->x, direction, g->n, at, step[i] * (direction ? 0.1 : 1)), error = fabs(found - analytic) / fmax(scale, fabs(found));
+        double found = difference(r, g->x, direction, g->n, at, step[i] * (direction ? 0.1 : 1));
+        double error = fabs(found - analytic) / fmax(scale, fabs(found));
         if (error < least) least = error, numeric = found;
         if (least <= allowed) return least;
     }
@@ -256,7 +257,8 @@ static void check_twice(struct check_case *c, struct rig *r)
         if (r->hook == LAB_H_VALUE && all[i] == r->din[0]) rig_mask(r);
         for (size_t k = 0; k < count; k++) rig_reals(all[i])[k] /= 2;
         if (fabs(rig_difference(once[i], rig_reals(all[i]), count, &at)) > (IN_DOUBLE ? 1e-12 : 1e-5))
-            check_fail(c, "gradients that are added to: two backward calls give twice the gradient of one", "= where += belongs in the backward function",
+            check_fail(c, "gradients that are added to: two backward calls give twice the gradient of one",
+                       "= where += belongs in the backward function",
                        "gradient of %.60s [%zu]: once %.7g, twice %.7g", name[i], at, (double)once[i][at], 2 * (double)rig_reals(all[i])[at]);
         free(once[i]);
     }

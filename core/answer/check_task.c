@@ -101,7 +101,8 @@ static void check_info(struct check_case *c, struct instance *t)
     static const char *const cause = "init fills struct lab_task_info from the options";
     const struct lab_task_info *i = &t->info;
     check_doing(c, "%s", t->variant);
-    if (i->vocab_in < 1 || i->vocab_out < 1) check_fail(c, "vocabularies of at least 1", cause, "vocab_in %d, vocab_out %d", i->vocab_in, i->vocab_out);
+    if (i->vocab_in < 1 || i->vocab_out < 1) check_fail(c, "vocabularies of at least 1", cause, "vocab_in %d, vocab_out %d",
+                                                        i->vocab_in, i->vocab_out);
     if (i->min_len < 1 || i->max_len < i->min_len) check_fail(c, "1 <= min_len <= max_len", cause, "min_len %d, max_len %d", i->min_len, i->max_len);
     if (i->max_slice < 1) check_fail(c, "max_slice of at least 1", cause, "%d", i->max_slice);
     if (i->version < 1) check_fail(c, "version of at least 1", cause, "%d", i->version);
@@ -157,9 +158,11 @@ static void check_example(struct check_case *c, const struct instance *t, const 
     int scored = 0, most = i->max_pos > 0 ? i->max_pos : s->tape;
     for (int k = 0; k < s->tape; k++) {
         if (e->in[k] < 0 || e->in[k] >= i->vocab_in)
-            check_fail(c, "token ids in [0, vocab_in)", "a token past the vocabulary, or one that was not written", "in[%d] is %d, vocab_in %d", k, e->in[k], i->vocab_in);
+            check_fail(c, "token ids in [0, vocab_in)", "a token past the vocabulary, or one that was not written",
+                       "in[%d] is %d, vocab_in %d", k, e->in[k], i->vocab_in);
         if (e->target[k] < -1 || e->target[k] >= i->vocab_out)
-            check_fail(c, "targets in [0, vocab_out), or -1", "a target past the vocabulary, or one that was not written", "target[%d] is %d, vocab_out %d", k,
+            check_fail(c, "targets in [0, vocab_out), or -1", "a target past the vocabulary, or one that was not written",
+                       "target[%d] is %d, vocab_out %d", k,
                        e->target[k], i->vocab_out);
         if (!isfinite(e->weight[k]) || e->weight[k] < 0) check_fail(c, "weights that are finite and not negative", "weight[] of struct lab_example", "weight[%d] is %g", k, (double)e->weight[k]);
         if (e->pos[k] < 0 || e->pos[k] >= most)
@@ -171,7 +174,8 @@ static void check_example(struct check_case *c, const struct instance *t, const 
     }
     if (!scored) check_fail(c, "something to score", "every target is -1 or has weight 0", "%d positions, none scored", s->tape);
     if (e->prompt < 0 || e->prompt > s->tape) check_fail(c, "prompt in [0, tape]", "prompt of struct lab_example", "%d, tape %d", e->prompt, s->tape);
-    if (e->slice < 0 || e->slice >= i->max_slice) check_fail(c, "slice in [0, max_slice)", "slice, or max_slice of lab_task_info", "%d, max_slice %d", e->slice, i->max_slice);
+    if (e->slice < 0 || e->slice >= i->max_slice) check_fail(c, "slice in [0, max_slice)", "slice, or max_slice of lab_task_info",
+                                                             "%d, max_slice %d", e->slice, i->max_slice);
 }
 
 static void check_range(struct check_case *c, struct instance *t)
@@ -231,10 +235,12 @@ static void check_repeatable(struct check_case *c, struct instance *t)
         draw(c, t, &again, c->seed + 1, LAB_TEST, i + 7, len);
         draw(c, t, &again, c->seed, LAB_TRAIN, i, len);
         if (!same(&first, &again))
-            check_fail(c, "the same example for the same options, seed, split, number and length", "a generator that remembers; draw from lab_rng_at(seed, split, n, len)",
+            check_fail(c, "the same example for the same options, seed, split, number and length",
+                       "a generator that remembers; draw from lab_rng_at(seed, split, n, len)",
                        "two draws differ");
         draw(c, &other, &again, c->seed, LAB_TRAIN, i, len);
-        if (!same(&first, &again)) check_fail(c, "the same example from another instance", "something that init or sample keeps", "two instances differ");
+        if (!same(&first, &again)) check_fail(c, "the same example from another instance", "something that init or sample keeps",
+                                              "two instances differ");
     }
     close_instance(&other);
     free_sheet(&first), free_sheet(&again);
@@ -262,7 +268,8 @@ static void test_distinct(struct check_case *c)
         }
         check_doing(c, "%s", "");
         if (equal == EXAMPLES)
-            check_fail(c, "other examples for another number, split or seed", "not all of seed, split, n and len reach lab_rng_at", "%s give the same %d examples",
+            check_fail(c, "other examples for another number, split or seed", "not all of seed, split, n and len reach lab_rng_at",
+                       "%s give the same %d examples",
                        other[k].what, EXAMPLES);
     }
 }
@@ -283,7 +290,8 @@ static void check_solution(struct check_case *c, struct instance *t)
                 check_fail(c, "solve to solve what sample makes", "solve refuses an input that sample drew", "solve returns an error");
             for (int j = 0; j < tape; j++)
                 if (s.e.target[j] != target[j])
-                    check_fail(c, "solve to find the targets of sample", "one of the two is wrong, or solve leaves a target unwritten", "target[%d]: sample %d, solve %d", j,
+                    check_fail(c, "solve to find the targets of sample", "one of the two is wrong, or solve leaves a target unwritten",
+                               "target[%d]: sample %d, solve %d", j,
                                target[j], s.e.target[j]);
         }
         free_sheet(&s), free(target);
@@ -327,10 +335,12 @@ static void check_orders(struct check_case *c, struct instance *t)
             double twice = part > 0 && part < 1 ? (below[j][i] - equal) / sqrt(DRAWS * part * (1 - part)) : 0;
             if (fabs(z) > most) most = fabs(z);
             if (fabs(z) > limit)
-                check_fail(c, "every order of the input tokens to be equally likely", "LAB_TASK_EXCHANGEABLE is claimed, but a token's place says something about it",
+                check_fail(c, "every order of the input tokens to be equally likely",
+                           "LAB_TASK_EXCHANGEABLE is claimed, but a token's place says something about it",
                            "places %d and %d of length %d: rising in %.0f of %d examples, falling in %.0f", i, j, len, below[i][j], DRAWS, above[i][j]);
             if (fabs(twice) > limit)
-                check_fail(c, "every order of the input tokens to be equally likely", "LAB_TASK_EXCHANGEABLE is claimed, but neighbours are not like others",
+                check_fail(c, "every order of the input tokens to be equally likely",
+                           "LAB_TASK_EXCHANGEABLE is claimed, but neighbours are not like others",
                            "places %d and %d of length %d: equal in %.0f of %d examples, %.0f expected", i, j, len, below[j][i], DRAWS, equal);
         }
     check_note(c, "largest deviation %.1f standard errors, %.1f allowed", most, limit);
@@ -359,7 +369,8 @@ static void check_reorder(struct check_case *c, struct instance *t)
         qsort(before, n, sizeof *before, rising);
         for (int k = 0; k < tape; k++) s.e.target[k] = INT32_MIN, s.e.counted[k] = 1;
         if (t->task->sample(t->self, c->seed, LAB_REORDER, i, len, &s.e, &err) != 0)
-            check_fail(c, "another order of an example", "sample() with split LAB_REORDER, which LAB_TASK_REORDERS claims", "refused: %.200s", err.msg);
+            check_fail(c, "another order of an example", "sample() with split LAB_REORDER, which LAB_TASK_REORDERS claims",
+                       "refused: %.200s", err.msg);
         check_example(c, t, &s);
         memcpy(after, s.e.in, n * sizeof *after);
         qsort(after, n, sizeof *after, rising);

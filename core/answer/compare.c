@@ -415,7 +415,8 @@ static int arm_in(const struct compare *c, int panel, int like)
 static int by_train(const void *a, const void *b)
 {
     const struct compare_panel *x = a, *y = b;
-    int order = strcmp(study_text(sorting, sorting->panel[x->panel].run, STUDY_TRAIN), study_text(sorting, sorting->panel[y->panel].run, STUDY_TRAIN));
+    int order = strcmp(study_text(sorting, sorting->panel[x->panel].run, STUDY_TRAIN),
+                       study_text(sorting, sorting->panel[y->panel].run, STUDY_TRAIN));
     return order ? order : (x->panel > y->panel) - (x->panel < y->panel);
 }
 

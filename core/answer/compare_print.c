@@ -237,7 +237,8 @@ static void write_mixed(const struct compare *c, struct str *out)
     static const char *const what[] = { "evaluation data", "training budget", "code" };
     const int n[] = { c->mixed_data, c->mixed_budget, c->mixed_code };
     for (int i = 0; i < 3; i++)
-        if (n[i]) str_printf(out, "mixed: %d pair%s differ in %s, so their difference is not the encoder's alone\n", n[i], n[i] == 1 ? "" : "s", what[i]);
+        if (n[i]) str_printf(out, "mixed: %d pair%s differ in %s, so their difference is not the encoder's alone\n", n[i],
+                             n[i] == 1 ? "" : "s", what[i]);
     if (c->mixed_machine)
         str_printf(out, "%d pair%s computed on two kinds of machine, which round otherwise:\n  %.90s\n  %.90s\n", c->mixed_machine,
                    c->mixed_machine == 1 ? " was" : "s were", study_text(c->study, c->machine_run, STUDY_MACHINE),

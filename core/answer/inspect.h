@@ -58,7 +58,8 @@ int inspect_equivariance(struct inspect *, const struct inspect_subject *, size_
 
 /* A done run of the database, by the start of its key or as ENCODER/TASK/SEED, ready to be evaluated at this length (0: the
  * longest in training).  set: values for keys of [eval].  Then its weights, as training left them. */
-struct inspect_run { struct conf conf; struct run_config config; char key[HASH_HEX], *json, *name, *weights; };      /* key, json: as it was trained */
+/* key, json: as it was trained */
+struct inspect_run { struct conf conf; struct run_config config; char key[HASH_HEX], *json, *name, *weights; };
 int  inspect_find(struct inspect_run *, struct store *, const char *name, int64_t length, const char *const *set, int n_set,
                   const struct registry *, struct lab_err *err);       /* on failure nothing is left to release */
 void inspect_forget(struct inspect_run *);

@@ -130,7 +130,8 @@ static void show_table(const struct view *v, const struct vectors *e)
     double lo, hi;
     extremes(e->x, (size_t)v->T * e->d, &lo, &hi);
     double most = fmax(-lo, hi), end = most > 1 || most < 0.5 ? most : 1;
-    struct inspect_part *p = inspect_map(v->in, "table", "what is added to the embedding; down: position, across: dimension", v->T, e->d, -end, end, e->x);
+    struct inspect_part *p = inspect_map(v->in, "table", "what is added to the embedding; down: position, across: dimension", v->T,
+                                         e->d, -end, end, e->x);
     chart_set(&p->chart, &p->chart.x_name, "dimension"), chart_set(&p->chart, &p->chart.y_name, "position");
     inspect_note(v->in, p, "shades from %.3g (blank) to %.3g (@)", -end, end);
 }
@@ -645,7 +646,10 @@ static int show_shifts(const struct view *v)
         double *from = rig_has(v->encoder, hook) ? take_scores(v, hook, 0, &n) : NULL;
         if (!rig_has(v->encoder, hook)) continue;
         if (!from) return -1;
-        if (!p) p = inspect_add(v->in, "shift", "all positions shifted: by how much scores change, as a part of the largest"), inspect_columns(p, 3, column);
+        if (!p) {
+            p = inspect_add(v->in, "shift", "all positions shifted: by how much scores change, as a part of the largest");
+            inspect_columns(p, 3, column);
+        }
         inspect_word(p, "%s", what[hook]);
         for (int i = 0, shift = 5; i < 2; i++, shift = 100) {
             int there = shift + v->T <= v->reach;

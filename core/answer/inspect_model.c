@@ -206,10 +206,12 @@ static int take_run(void *ctx, int n, const struct store_value *v)
     if (f->n++ == 0) {
         snprintf(f->key, sizeof f->key, "%s", text_of(&v[0])), snprintf(f->state, sizeof f->state, "%s", text_of(&v[1]));
         struct str name = { 0 };
-        str_printf(&name, "%s on %s, seed %lld%s%s", text_of(&v[2]), text_of(&v[3]), (long long)v[4].integer, *text_of(&v[5]) ? ", " : "", text_of(&v[5]));
+        str_printf(&name, "%s on %s, seed %lld%s%s", text_of(&v[2]), text_of(&v[3]), (long long)v[4].integer,
+                   *text_of(&v[5]) ? ", " : "", text_of(&v[5]));
         f->run->name = name.text;            /* NULL: it does without one */
     }
-    if (f->n <= 4) str_printf(&f->others, "%s%.16s%s%s%s", f->n > 1 ? ", " : "", text_of(&v[0]), *text_of(&v[5]) ? " (" : "", text_of(&v[5]), *text_of(&v[5]) ? ")" : "");
+    if (f->n <= 4) str_printf(&f->others, "%s%.16s%s%s%s", f->n > 1 ? ", " : "", text_of(&v[0]), *text_of(&v[5]) ? " (" : "",
+                              text_of(&v[5]), *text_of(&v[5]) ? ")" : "");
     return 0;
 }
 
@@ -222,7 +224,8 @@ static int choose_run(struct finder *f, struct store *store, const char *name, s
                         name, store_path(store));
     if (f->n > 1)
         return lab_fail(err, "'%.100s' is %d runs: give the start of a key: %s%s", name, f->n, str_text(&f->others), f->n > 4 ? ", ..." : "");
-    if (!f->done) return lab_fail(err, "run %.16s (%s) is %s: it has no final weights to look into", f->key, f->run->name ? f->run->name : "", f->state);
+    if (!f->done) return lab_fail(err, "run %.16s (%s) is %s: it has no final weights to look into", f->key,
+                                  f->run->name ? f->run->name : "", f->state);
     return 0;
 }
 

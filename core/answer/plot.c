@@ -47,7 +47,8 @@ static void note_missing(const struct compare *c, struct chart *chart, int panel
         runs++, missing += !done, diverged += done && r->diverged;
     }
     const char *missing_are = missing == 1 ? "is" : "are", *diverged_have = diverged == 1 ? "has" : "have";
-    if (missing && diverged) set(chart, &chart->note, "%d of %d runs %s not done; in %d a number is not finite", missing, runs, missing_are, diverged);
+    if (missing && diverged) set(chart, &chart->note, "%d of %d runs %s not done; in %d a number is not finite", missing, runs,
+                                 missing_are, diverged);
     else if (missing) set(chart, &chart->note, "%d of %d runs %s not done", missing, runs, missing_are);
     else if (diverged) set(chart, &chart->note, "%d of %d runs %s a number that is not finite", diverged, runs, diverged_have);
 }
@@ -234,7 +235,8 @@ static int add_heatmap(struct plot *p, const struct compare *c, int panel)
     chart_set(chart, &chart->y_name, "encoder");
     set(chart, &chart->about, "Grid: mean token accuracy, one row an encoder, one column a length.");
     chart_size(chart, arms_in(s, panel), n);
-    for (int i = 0; i < chart->columns; i++) set(chart, &chart->column[i], "%lld%s", (long long)length[i], study_seen(s, panel, length[i]) ? "*" : "");
+    for (int i = 0; i < chart->columns; i++) set(chart, &chart->column[i], "%lld%s", (long long)length[i],
+                                                 study_seen(s, panel, length[i]) ? "*" : "");
     for (int arm = 0; arm < (int)s->n_arm && row < chart->rows; arm++) {
         if (s->arm[arm].panel != panel) continue;
         study_arm_name(s, arm, &name);

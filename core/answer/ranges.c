@@ -252,7 +252,8 @@ static int write_paper(struct page *p, const struct paper *paper, struct str *ou
         if (c->n == 1) add_value_row(p, &t, paper, c);
         else write_order(p, paper, c, &orders);
     }
-    str_printf(out, "\nagainst %s: %s, mean over the lengths, verdict on the %s of the seeds\n", paper->source, metric[paper->metric], rule[paper->seeds]);
+    str_printf(out, "\nagainst %s: %s, mean over the lengths, verdict on the %s of the seeds\n", paper->source, metric[paper->metric],
+               rule[paper->seeds]);
     if (t.n_cell > 9) table_write(&t, TABLE_TEXT, out);
     str_add(out, str_text(&orders));
     out->failed |= orders.failed;

@@ -209,7 +209,8 @@ static int write_panel(struct page *a, int panel, struct str *out)
     int n, block = lengths_a_block(a, panel), rc = 0;
     int64_t *length = study_lengths(a->study, panel, &n);
     if (!length) return -1;
-    str_printf(out, "\n%s, trained at length %s, %d seed%s", study_text(a->study, p->run, STUDY_TASK), study_text(a->study, p->run, STUDY_TRAIN), p->planned,
+    str_printf(out, "\n%s, trained at length %s, %d seed%s", study_text(a->study, p->run, STUDY_TASK),
+               study_text(a->study, p->run, STUDY_TRAIN), p->planned,
                p->planned == 1 ? "" : "s");
     const char *label = study_text(a->study, p->run, STUDY_LABEL);
     if (*label && !study_labels_differ(a->study, panel) && strncmp(label, "train.length=", 13)) str_add(out, ", "), table_show(out, label);

@@ -343,7 +343,8 @@ void study_write_failures(const struct study *s, struct str *out)
     }
     if (failures > shown) str_printf(out, "  and %d more: lab query 'SELECT * FROM failures'\n", failures - shown);
     if (failed) str_add(out, "\n`lab retry` runs what failed again\n");
-    if (diverged) str_printf(out, "\n%d of %zu runs %s done, but a number of %s is not finite: lab query 'SELECT * FROM diverged'\n", diverged, s->n_run,
+    if (diverged) str_printf(out, "\n%d of %zu runs %s done, but a number of %s is not finite: lab query 'SELECT * FROM diverged'\n",
+                             diverged, s->n_run,
                              diverged == 1 ? "is" : "are", diverged == 1 ? "it" : "theirs");
     if (open) str_printf(out, "\n%d of %zu runs are not done; the same `lab run` goes on with them\n", open, s->n_run);
     out->failed |= line.failed;

@@ -76,7 +76,8 @@ static void check_program(struct doctor *d)
 {
     struct utsname name = { .sysname = "unknown" };
     uname(&name);
-    say(d, OK, "lab", NULL, "%s, commit %.12s%s, %s, plugins of ABI %u.%u, %s precision", LAB_VERSION, BUILD_COMMIT, BUILD_DIRTY ? " with changes" : "",
+    say(d, OK, "lab", NULL, "%s, commit %.12s%s, %s, plugins of ABI %u.%u, %s precision", LAB_VERSION, BUILD_COMMIT,
+        BUILD_DIRTY ? " with changes" : "",
         BUILD_COMPILER, LAB_ABI_MAJOR, LAB_ABI_MINOR, sizeof(lab_real) == sizeof(double) ? "double" : "single");
     say(d, OK, "system", NULL, "%s %s on %s, glibc %s", name.sysname, name.release, name.machine, gnu_get_libc_version());
 }
@@ -117,7 +118,8 @@ static void check_simd(struct doctor *d)
     const char *best = "";
     for (const struct kern *const *k = kern_all(); *k; k++) str_printf(&has, "%s%s", has.len ? ", " : "", best = (*k)->isa);
     if (kern_pick(&picked, &err) != 0) say(d, FAIL, "simd", "unset LAB_SIMD", "%s", err.msg);
-    else if (strcmp(picked->isa, best)) say(d, WARN, "simd", "unset LAB_SIMD, unless you compare kernels", "%s kernels, by LAB_SIMD; the processor has %s", picked->isa, str_text(&has));
+    else if (strcmp(picked->isa, best)) say(d, WARN, "simd", "unset LAB_SIMD, unless you compare kernels",
+                                            "%s kernels, by LAB_SIMD; the processor has %s", picked->isa, str_text(&has));
     else say(d, OK, "simd", NULL, "%s kernels; the processor has %s", picked->isa, str_text(&has));
     str_free(&has);
 }
@@ -155,7 +157,8 @@ static void check_memory(struct doctor *d)
     if (available_kb < 0) { say(d, WARN, "memory", "mount /proc", "not known: /proc/meminfo cannot be read"); return; }
     long long mb = available_kb / 1024;
     if (limit >= 0 && limit >> 20 < mb) mb = limit >> 20;
-    if (mb < (long long)RUN_MB * sched_cores()) say(d, WARN, "memory", "run fewer at once (--jobs), or end other programs", "%lld MB are free, for %d runs at once", mb, sched_cores());
+    if (mb < (long long)RUN_MB * sched_cores()) say(d, WARN, "memory", "run fewer at once (--jobs), or end other programs",
+                                                    "%lld MB are free, for %d runs at once", mb, sched_cores());
     else say(d, OK, "memory", NULL, "%lld MB are free", mb);
 }
 
@@ -186,7 +189,8 @@ static void check_clock(struct doctor *d)
     strftime(utc, sizeof utc, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
     read_line("/sys/devices/system/clocksource/clocksource0/current_clocksource", source, sizeof source);
     if (now < LAB_BEGAN) say(d, FAIL, "clock", "set it (`timedatectl`): attempts are ordered by their start", "it shows %s", utc);
-    else if (!strcmp(source, "hpet") || !strcmp(source, "acpi_pm")) say(d, WARN, "clock", "times of parts in `lab bench` will be too long; training does not mind",
+    else if (!strcmp(source, "hpet") || !strcmp(source, "acpi_pm")) say(d, WARN, "clock",
+                                                                        "times of parts in `lab bench` will be too long; training does not mind",
                                                                        "%s, read from %s, which is slow", utc, source);
     else say(d, OK, "clock", NULL, "%s, read from %s", utc, source);
 }
@@ -213,7 +217,8 @@ static void check_folder(struct doctor *d)
     struct stat st;
     folder_of(d->db, folder, sizeof folder);
     store_network(folder, network);
-    if (*network) say(d, FAIL, "folder", "choose a database on a local disk with --db, and copy it when the runs are done", "%s lies on a network file system (%s), where databases get damaged", folder, network);
+    if (*network) say(d, FAIL, "folder", "choose a database on a local disk with --db, and copy it when the runs are done",
+                      "%s lies on a network file system (%s), where databases get damaged", folder, network);
     else if (stat(folder, &st) != 0 || !(st.st_mode & 0222) || access(folder, W_OK | X_OK) != 0)     /* the bits do not stop root, but lab */
         say(d, FAIL, "folder", "make it writable, or choose another database with --db", "%s: cannot be written", folder);
     else say(d, OK, "folder", NULL, "%s, on a local file system", folder);
@@ -221,7 +226,8 @@ static void check_folder(struct doctor *d)
     unsigned long long mb = (unsigned long long)v.f_bavail * v.f_frsize >> 20;
     int few_files = v.f_files && v.f_favail < FILES;
     if (few_files) say(d, WARN, "disk", "`lab gc` removes files that nobody needs", "room for %llu more files", (unsigned long long)v.f_favail);
-    else say(d, mb < FAIL_MB ? FAIL : mb < WARN_MB ? WARN : OK, "disk", mb < WARN_MB ? "free some space; `lab gc` removes files that nobody needs" : NULL, "%llu MB are free", mb);
+    else say(d, mb < FAIL_MB ? FAIL : mb < WARN_MB ? WARN : OK, "disk",
+             mb < WARN_MB ? "free some space; `lab gc` removes files that nobody needs" : NULL, "%llu MB are free", mb);
 }
 
 static int take_count(void *ctx, int n, const struct store_value *v) { (void)n; *(int64_t *)ctx = v[0].integer; return 0; }
@@ -237,9 +243,11 @@ static void check_database(struct doctor *d)
     snprintf(now, sizeof now, "%lld", (long long)clock_utc_us());
     if (store_open(&store, d->db, STORE_READ, &err) != 0) { say(d, FAIL, "database", "choose another with --db, or do what the message says", "%s", err.msg); return; }
     if (store_query(store, "SELECT count(*) FROM attempt WHERE status = 'done'", NULL, 0, 10, &count_done, &err) != 0 ||
-        store_query(store, "SELECT count(*) FROM attempt WHERE started_us > CAST(?1 AS INTEGER)", (const char *[]){ now }, 1, 10, &count_ahead, &err) != 0)
+        store_query(store, "SELECT count(*) FROM attempt WHERE started_us > CAST(?1 AS INTEGER)", (const char *[]){ now }, 1, 10,
+                    &count_ahead, &err) != 0)
         say(d, FAIL, "database", "`lab fsck` tells more", "%s", err.msg);
-    else if (ahead) say(d, WARN, "database", "set the clock: attempts are ordered by their start", "%s: %lld attempts started in the future", d->db, (long long)ahead);
+    else if (ahead) say(d, WARN, "database", "set the clock: attempts are ordered by their start",
+                        "%s: %lld attempts started in the future", d->db, (long long)ahead);
     else say(d, OK, "database", NULL, "%s: %lld runs are done; `lab fsck` looks closer", d->db, (long long)done);
     store_close(store);
 }
@@ -255,13 +263,16 @@ static void check_plugins(struct doctor *d)
     for (size_t i = 0; i < r.n_entry; i++) {
         const struct plugin_entry *e = &r.entry[i];
         count[e->kind]++;
-        if (e->shadowed_by >= 0) say(d, WARN, "plugins", "remove or rename one of the two", "%s in %s is shadowed by %s", e->name, r.file[e->file].path,
+        if (e->shadowed_by >= 0) say(d, WARN, "plugins", "remove or rename one of the two", "%s in %s is shadowed by %s", e->name,
+                                     r.file[e->file].path,
                                      r.file[r.entry[e->shadowed_by].file].path);
     }
     for (size_t i = 0; i < r.n_file; i++)
-        if (!r.file[i].plugin) say(d, WARN, "plugins", "`lab check` tells more; its encoders and tasks are not there for experiments", "refused: %s: %s", r.file[i].path, r.file[i].refusal);
+        if (!r.file[i].plugin) say(d, WARN, "plugins", "`lab check` tells more; its encoders and tasks are not there for experiments",
+                                   "refused: %s: %s", r.file[i].path, r.file[i].refusal);
     int none = !count[PLUGIN_ENCODER] || !count[PLUGIN_TASK];
-    say(d, none ? FAIL : OK, "plugins", none ? "`make` builds them; LAB_PLUGIN_PATH or --plugin name other places" : NULL, "%d encoders and %d tasks", count[PLUGIN_ENCODER], count[PLUGIN_TASK]);
+    say(d, none ? FAIL : OK, "plugins", none ? "`make` builds them; LAB_PLUGIN_PATH or --plugin name other places" : NULL,
+        "%d encoders and %d tasks", count[PLUGIN_ENCODER], count[PLUGIN_TASK]);
     registry_free(&r);
 }
 

@@ -130,7 +130,8 @@ static int add_encoder(struct subjects *s, const struct registry *registry, cons
 }
 
 /* Each model of an experiment once, with its first task and seed: another seed shows nothing else. */
-static int add_file(struct subjects *s, const char *path, const struct registry *registry, const struct wish *wish, int64_t *length, struct lab_err *err)
+static int add_file(struct subjects *s, const char *path, const struct registry *registry, const struct wish *wish, int64_t *length,
+                    struct lab_err *err)
 {
     struct conf conf;
     struct sweep sweep;
@@ -238,7 +239,8 @@ static int check(struct wish *wish, int n, struct lab_err *err)
         if (*size[i].value < 0) *size[i].value = 0;
     }
     if (!wish->equivariance && n != 1) return lab_fail(err, n ? "one ENCODER or RUN at a time" : "which ENCODER or RUN? `lab list` shows the encoders");
-    if (wish->length > MOST_LENGTH) return lab_fail(err, "--length %lld: more than %d positions cannot be shown", (long long)wish->length, MOST_LENGTH);
+    if (wish->length > MOST_LENGTH) return lab_fail(err, "--length %lld: more than %d positions cannot be shown",
+                                                    (long long)wish->length, MOST_LENGTH);
     if (wish->d_model > MOST_MODEL) return lab_fail(err, "--d-model %lld: the limit is %d here", (long long)wish->d_model, MOST_MODEL);
     if (wish->json && wish->format) return lab_fail(err, "--json and --format: choose one");
     return 0;

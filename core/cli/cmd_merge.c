@@ -159,7 +159,8 @@ static int tell_conflicts(struct merging *m)
 
 static void print_json(const struct merging *m)
 {
-    printf("{\"merged\": %lld, \"known\": %lld, \"refused\": %lld, \"attempts\": %lld, \"conflicts\": %lld}\n", (long long)m->merged, (long long)m->known,
+    printf("{\"merged\": %lld, \"known\": %lld, \"refused\": %lld, \"attempts\": %lld, \"conflicts\": %lld}\n", (long long)m->merged,
+           (long long)m->known,
            (long long)m->refused, (long long)m->attempts, (long long)m->conflicts);
 }
 

@@ -163,7 +163,8 @@ static int tell_scope(void *ctx, int n, const struct store_value *v)
     struct str name = { 0 };
     (void)ctx, (void)n;
     table_show(&name, v[0].type == STORE_TEXT ? v[0].text : "");
-    if (v[1].integer > 1) fprintf(stderr, "lab query: of the experiment %s, entered last of %lld; --experiment FILE.ini asks of another, --all of all\n",
+    if (v[1].integer > 1) fprintf(stderr,
+                                  "lab query: of the experiment %s, entered last of %lld; --experiment FILE.ini asks of another, --all of all\n",
                                   str_text(&name), (long long)v[1].integer);
     str_free(&name);
     return 0;

@@ -54,7 +54,8 @@ int slurm_find_plan(struct str *folder, const char *argument, const struct cli_m
     int rc = default_folder(folder, &conf, err);
     conf_free(&conf);
     if (rc == 0 && stat(folder->text, &st) != 0 && errno == ENOENT)
-        return lab_fail(err, "%s was never frozen: there is no %s; `lab slurm submit` does it, or name the folder of its plan", argument, folder->text);
+        return lab_fail(err, "%s was never frozen: there is no %s; `lab slurm submit` does it, or name the folder of its plan",
+                        argument, folder->text);
     return rc;
 }
 
@@ -147,7 +148,8 @@ static int freeze_sweep(const struct sweep *sweep, const struct choice *choice, 
     if (rc == 0 && before && anew)
         rc = lab_fail(err, "%s was submitted before; `lab slurm resume` submits what is missing of it", folder.text);
     if (rc == 0 && before && before != tasks)
-        rc = lab_fail(err, "%s was submitted in %" PRId64 " tasks, which cannot be changed to %" PRId64 "; -o names another folder", folder.text, before, tasks);
+        rc = lab_fail(err, "%s was submitted in %" PRId64 " tasks, which cannot be changed to %" PRId64 "; -o names another folder",
+                      folder.text, before, tasks);
     if (rc == 0) rc = frozen_write(folder.text, sweep, choice->plugin.value, choice->plugin.n, tasks, err);
     if (rc == 0 && !realpath(folder.text, plan)) rc = lab_fail(err, "%s: %s", folder.text, strerror(errno));
     if (rc == 0 && access(choice->db, F_OK) == 0) rc = shards_add_known(plan, choice->db, &known, err);
@@ -158,7 +160,8 @@ out:
     return rc;
 }
 
-static int freeze(const char *path, const struct choice *choice, int anew, int64_t max_array, char plan[PATH_MAX], struct str *array, struct lab_err *err)
+static int freeze(const char *path, const struct choice *choice, int anew, int64_t max_array, char plan[PATH_MAX], struct str *array,
+                  struct lab_err *err)
 {
     struct conf conf;
     struct registry registry;
@@ -393,7 +396,8 @@ static int resume_plan(struct plan *p, int *started, struct lab_err *err)
 {
     int64_t max_array, n = 0, active = 0;
     size_t before = p->jobs.n;
-    int rc = slurm_jobs_max_array(&max_array, err) == 0 && slurm_jobs_queue(&p->jobs, err) == 0 ? submit_missing(&p->jobs, max_array, &n, &active, err) : -1;
+    int rc = slurm_jobs_max_array(&max_array, err) == 0 && slurm_jobs_queue(&p->jobs, err) == 0
+           ? submit_missing(&p->jobs, max_array, &n, &active, err) : -1;
     *started = p->jobs.n > before;
     if (rc == 0 && !n) printf("nothing to submit: %s\n", active ? "what is missing is queued or running" : "every run is done or has failed");
     else if (rc == 0) printf("%s: %" PRId64 " of %" PRId64 " tasks submitted again\n", p->head.name, n, p->head.tasks);
@@ -425,7 +429,8 @@ static int cancel_plan(struct plan *p, struct lab_err *err)
     }
     if (rc == 0 && n) rc = slurm_jobs_cancel(job, n, err);
     if (rc == 0 && !n) printf("nothing to cancel: no task is queued or running\n");
-    else if (rc == 0) printf("%" PRId64 " task%s cancelled; what they published is merged, and `lab slurm resume` goes on\n", tasks, tasks == 1 ? "" : "s");
+    else if (rc == 0) printf("%" PRId64 " task%s cancelled; what they published is merged, and `lab slurm resume` goes on\n", tasks,
+                             tasks == 1 ? "" : "s");
     free(job);
     return rc;
 }

@@ -150,9 +150,11 @@ static void print_slurm(const struct view *v, struct str *out)
 static void print(const struct view *v, struct str *out)
 {
     table_show(out, v->head.name);
-    str_printf(out, ": %" PRId64 " run%s in %" PRId64 " task%s, plan ", v->head.runs, v->head.runs == 1 ? "" : "s", v->head.tasks, v->head.tasks == 1 ? "" : "s");
+    str_printf(out, ": %" PRId64 " run%s in %" PRId64 " task%s, plan ", v->head.runs, v->head.runs == 1 ? "" : "s", v->head.tasks,
+               v->head.tasks == 1 ? "" : "s");
     table_show(out, v->folder);
-    str_printf(out, "\npublished: %" PRId64 " done, %" PRId64 " failed, %" PRId64 " missing (%zu shard%s)\n", v->all.done, v->all.failed, v->all.missing,
+    str_printf(out, "\npublished: %" PRId64 " done, %" PRId64 " failed, %" PRId64 " missing (%zu shard%s)\n", v->all.done,
+               v->all.failed, v->all.missing,
                v->shards.files, v->shards.files == 1 ? "" : "s");
     print_slurm(v, out);
     if (*v->shards.unread) str_add(out, "unread:    "), table_show(out, v->shards.unread), str_add(out, "\n");
@@ -188,7 +190,8 @@ static void print_json(const struct view *v, struct str *out)
     str_add(out, "{\"name\": ");
     str_json(out, v->head.name);
     json_text(out, "plan", v->folder);
-    str_printf(out, ", \"runs\": %" PRId64 ", \"done\": %" PRId64 ", \"failed\": %" PRId64 ", \"missing\": %" PRId64, v->all.runs, v->all.done, v->all.failed,
+    str_printf(out, ", \"runs\": %" PRId64 ", \"done\": %" PRId64 ", \"failed\": %" PRId64 ", \"missing\": %" PRId64, v->all.runs,
+               v->all.done, v->all.failed,
                v->all.missing);
     json_text(out, "source", v->jobs.source);
     json_text(out, "silent", v->silent);

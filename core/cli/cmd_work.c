@@ -81,7 +81,10 @@ int cmd_work(const struct cmd *cmd, int argc, char **argv)
     if (parsed) return parsed > 0 ? EXIT_DONE : EXIT_USAGE;
     struct lab_err err = { "" };
     struct task_report report;
-    if (argc != 2) return lab_fail(&err, "expected one folder with a plan, found %d; see `lab work --help`", argc - 1), cli_fail(cmd, EXIT_USAGE, &err);
+    if (argc != 2) {
+        lab_fail(&err, "expected one folder with a plan, found %d; see `lab work --help`", argc - 1);
+        return cli_fail(cmd, EXIT_USAGE, &err);
+    }
     struct task_options task = { .plan = argv[1], .db = choice.db, .retry = choice.retry, .quiet = choice.quiet };
     if (which_task(&choice, &task, &err) != 0 || which_jobs(&choice, &task, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
     int rc = task_run(&task, &report, &err);

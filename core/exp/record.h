@@ -33,7 +33,8 @@ struct record {
     char    text[512];               /* FAILED reason · STOPPED why there is no checkpoint · DONE why no weights were kept · ARTIFACT path */
     char    sha256[HASH_HEX];        /* START key · EVAL data · ARTIFACT content · DONE result */
     int64_t step, steps;             /* steps: PROGRESS total */
-    int64_t length, position;        /* EVAL: position = seed of its data · EVAL_SLICE: the slice · UNTRAINED: length = rows of the parameter, position = first row */
+    /* EVAL: position = seed of its data · EVAL_SLICE: the slice · UNTRAINED: length = rows of the parameter, position = first row */
+    int64_t length, position;
     int64_t n, n_exact;              /* sequences, whole ones right · UNTRAINED n = rows in this range · CEILING samples */
     int64_t n_tok, n_tok_ok;         /* scored tokens, right ones · ARTIFACT n_tok = bytes */
     double  value;                   /* METRIC value · EVAL loss nat/token · CEILING · PROGRESS loss */

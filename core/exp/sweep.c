@@ -49,8 +49,10 @@ static int add_range(struct plan *p, struct axis *a, const char *item)
     snprintf(low, sizeof low, "%.*s", (int)(dots - item), item);
     if (!str_to_int(low, INT32_MIN, INT32_MAX, &lo) || !str_to_int(dots + 2, INT32_MIN, INT32_MAX, &hi))
         return conf_fail(a->from, p->err, "%s = %.60s: a range is written low..high, as in 0..2", a->from->key, item);
-    if (lo > hi) return conf_fail(a->from, p->err, "%s = %.60s: the range runs backwards; write %lld..%lld", a->from->key, item, (long long)hi, (long long)lo);
-    if (hi - lo >= MAX_COMBINATIONS) return conf_fail(a->from, p->err, "%s = %.60s has too many values (the limit is %d)", a->from->key, item, MAX_COMBINATIONS);
+    if (lo > hi) return conf_fail(a->from, p->err, "%s = %.60s: the range runs backwards; write %lld..%lld", a->from->key, item,
+                                  (long long)hi, (long long)lo);
+    if (hi - lo >= MAX_COMBINATIONS) return conf_fail(a->from, p->err, "%s = %.60s has too many values (the limit is %d)",
+                                                      a->from->key, item, MAX_COMBINATIONS);
     for (int64_t x = lo; x <= hi; x++) {
         snprintf(text, sizeof text, "%lld", (long long)x);
         if (add_value(p, a, text) != 0) return -1;
@@ -118,7 +120,8 @@ static const struct lab_option *row_of(struct plan *p, const struct axis *a)
     if (row && strcmp(a->key, "log_every")) return row;
     const char *near = option_nearest(table, a->key);
     if (near && !row) conf_fail(a->from, p->err, "unknown axis '%.60s': did you mean '%s.%s'?", a->from->key, a->section, near);
-    else conf_fail(a->from, p->err, "'%.60s' is not an axis; an axis is encoder, task, seed, or a key of model, train, positions, encoder.NAME or task.NAME",
+    else conf_fail(a->from, p->err,
+                   "'%.60s' is not an axis; an axis is encoder, task, seed, or a key of model, train, positions, encoder.NAME or task.NAME",
                    a->from->key);
     return NULL;
 }
@@ -278,7 +281,8 @@ static int combine(struct sweep *s, const struct plan *p)
     for (int i = 0; i < p->n_axis; i++) {
         total *= p->axis[i].n;
         if (total > MAX_COMBINATIONS)
-            return lab_fail(p->err, "%s: [sweep] has more than %d combinations, the limit; split it over several files", p->conf->path, MAX_COMBINATIONS);
+            return lab_fail(p->err, "%s: [sweep] has more than %d combinations, the limit; split it over several files", p->conf->path,
+                            MAX_COMBINATIONS);
     }
     s->n_combinations = total;
     struct seen seen = { 0 };

@@ -167,7 +167,8 @@ static int describe(struct list *l, const struct model_setup *s)
         struct lab_param q = { 0 };
         if (!s->encoder->param(s->encoder_self, &s->dims, i, &q)) break;
         if (i == ATTN_PARAMS) return lab_fail(l->err, "encoder %s: more than %d parameters", s->encoder->name, ATTN_PARAMS);
-        if (q.ndim < 1 || q.ndim > 4) return lab_fail(l->err, "encoder %s: parameter %s has %d dimensions, expected 1 to 4", s->encoder->name, q.name, q.ndim);
+        if (q.ndim < 1 || q.ndim > 4) return lab_fail(l->err, "encoder %s: parameter %s has %d dimensions, expected 1 to 4",
+                                                      s->encoder->name, q.name, q.ndim);
         add_encoder_param(l, s, i, &q);
     }
     return l->failed ? -1 : 0;
@@ -394,7 +395,8 @@ static void bind_layers(struct model *m)
         struct layer *l = &st->layer[i];
         *l = (struct layer){
             .in = linear_of(m, "layers.%d.self_attn.in_proj_weight", i, l->in.packed), .in_b = tensor_of(m, "layers.%d.self_attn.in_proj_bias", i),
-            .out = linear_of(m, "layers.%d.self_attn.out_proj.weight", i, l->out.packed), .out_b = tensor_of(m, "layers.%d.self_attn.out_proj.bias", i),
+            .out = linear_of(m, "layers.%d.self_attn.out_proj.weight", i, l->out.packed),
+            .out_b = tensor_of(m, "layers.%d.self_attn.out_proj.bias", i),
             .up = linear_of(m, "layers.%d.linear1.weight", i, l->up.packed), .up_b = tensor_of(m, "layers.%d.linear1.bias", i),
             .down = linear_of(m, "layers.%d.linear2.weight", i, l->down.packed), .down_b = tensor_of(m, "layers.%d.linear2.bias", i) };
         /* post-norm: norm1 follows the attention; pre-norm: it precedes it, one join earlier */

@@ -250,7 +250,8 @@ static int plan_ceilings(struct sched *s, struct lab_err *err)
         const struct run_config *c = &s->sweep->run[r].config;
         struct ceiling_job *job = ceiling_job(s, r, err);
         if (!job) return -1;
-        if (share_of(s, job->first) == SCHED_OTHERS) continue;     /* of several machines the one that has the first run of a task computes its ceilings */
+        /* of several machines the one that has the first run of a task computes its ceilings */
+        if (share_of(s, job->first) == SCHED_OTHERS) continue;
         for (int i = 0; i < c->eval.lengths.n; i++) {
             int lacks, length = c->eval.lengths.v[i];
             if (contains(&job->lengths, length) || job->lengths.n == OPTION_LIST_MAX) continue;
@@ -765,7 +766,8 @@ static void wait_for_news(struct sched *s)
 static void stop(struct sched *s, int signal)
 {
     int at_once = s->stopping != 0;
-    if (at_once && (signal == SIGHUP || signal == SIGUSR1 || signal == SIGUSR2)) return;      /* a terminal that closes may send several; a warning is no order */
+    /* a terminal that closes may send several; a warning is no order */
+    if (at_once && (signal == SIGHUP || signal == SIGUSR1 || signal == SIGUSR2)) return;
     s->report->signals++;
     if (!at_once) progress_note(&s->progress, "stopping: workers finish their step (again: at once)");
     if (!at_once) s->stopping = signal;

@@ -78,7 +78,8 @@ static int take_run(void *ctx, int n, const struct store_value *v)
     struct shards *s = ctx;
     if (n != 2 || v[0].type != STORE_TEXT || v[1].type != STORE_TEXT) return 0;
     size_t run = find(s, v[0].text);
-    int state = !strcmp(v[1].text, "done") ? SHARDS_DONE : !strcmp(v[1].text, "failed") || !strcmp(v[1].text, "timeout") ? SHARDS_FAILED : SHARDS_MISSING;
+    int state = !strcmp(v[1].text, "done") ? SHARDS_DONE
+              : !strcmp(v[1].text, "failed") || !strcmp(v[1].text, "timeout") ? SHARDS_FAILED : SHARDS_MISSING;
     if (run < s->runs && state > s->state[run]) s->state[run] = (unsigned char)state;
     return 0;
 }

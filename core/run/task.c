@@ -209,7 +209,8 @@ static int name_shard(struct task *t)
     int64_t r = 0;
     if (store_query(t->store, "SELECT value FROM meta WHERE key = 'db_uuid'", NULL, 0, 0, &rows, t->err) != 0) return -1;
     if (restart) str_to_int(restart, 0, INT32_MAX, &r);
-    snprintf(t->report->shard, sizeof t->report->shard, "%lldof%lld_r%lld_%.8s.db", (long long)t->options->index, (long long)t->count, (long long)r, uuid);
+    snprintf(t->report->shard, sizeof t->report->shard, "%lldof%lld_r%lld_%.8s.db", (long long)t->options->index, (long long)t->count,
+             (long long)r, uuid);
     return 0;
 }
 
@@ -254,7 +255,8 @@ static int check_share(struct task *t)
 {
     t->count = t->options->count ? t->options->count : t->plan.head.tasks;
     if (t->options->index < t->count) return 0;
-    return lab_fail(t->err, "%s: there is no task %lld of %lld: tasks are numbered from 0", t->options->plan, (long long)t->options->index, (long long)t->count);
+    return lab_fail(t->err, "%s: there is no task %lld of %lld: tasks are numbered from 0", t->options->plan,
+                    (long long)t->options->index, (long long)t->count);
 }
 
 static int prepare(struct task *t)

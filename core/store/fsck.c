@@ -96,7 +96,8 @@ static void check_pages(struct fsck *f)
 
 static void take_reference(struct fsck *f, sqlite3_stmt *st)
 {
-    tell(f, FSCK_BAD, "restore a backup: part of this database was deleted by another program", "%s of %s refer to rows of %s that are not there", text_at(st, 2),
+    tell(f, FSCK_BAD, "restore a backup: part of this database was deleted by another program",
+         "%s of %s refer to rows of %s that are not there", text_at(st, 2),
          text_at(st, 0), text_at(st, 1));
 }
 
@@ -156,7 +157,8 @@ static void judge_object(struct fsck *f, const struct object *want, const struct
     if (view) { ++*views; return; }
     if (index && !have && f->repair && run_sql(f, want->sql) == 0) tell(f, FSCK_MENDED, NULL, "index %s was missing: made again", want->name);
     else if (index && !have) tell(f, FSCK_BAD, "`lab fsck --repair` makes it again", "index %s is missing", want->name);
-    else tell(f, FSCK_BAD, "use the lab that made this database, or choose another with --db", "%s %s %s", want->type, want->name, have ? "is not this lab's" : "is missing");
+    else tell(f, FSCK_BAD, "use the lab that made this database, or choose another with --db", "%s %s %s", want->type, want->name,
+              have ? "is not this lab's" : "is missing");
 }
 
 static void check_definitions(struct fsck *f)
@@ -166,7 +168,8 @@ static void check_definitions(struct fsck *f)
     if (made && f->repair) tell(f, FSCK_MENDED, NULL, "%d view%s missing or not this lab's: made again", made, made == 1 ? " was" : "s were");
     if (schema_expected(&want, f->err) != 0 || schema_read(&have, f->store, f->err) != 0) f->failed = 1;
     for (size_t i = 0; !f->failed && i < want.n; i++) judge_object(f, &want.item[i], schema_find(&have, &want.item[i]), &views);
-    if (views) tell(f, FSCK_BAD, "`lab fsck --repair` makes them again, and so does the next `lab run`", "%d view%s missing or not this lab's", views, views == 1 ? " is" : "s are");
+    if (views) tell(f, FSCK_BAD, "`lab fsck --repair` makes them again, and so does the next `lab run`",
+                    "%d view%s missing or not this lab's", views, views == 1 ? " is" : "s are");
     schema_release(&want);
     schema_release(&have);
 }
@@ -178,12 +181,14 @@ static void take_running(struct fsck *f, sqlite3_stmt *st)
     struct store_status now;
     if (store_run_status(f->store, text_at(st, 0), &now, f->err) != 0) f->failed = 1;
     else if (now.state == STORE_INTERRUPTED)
-        tell(f, FSCK_NOTE, "the next `lab run` goes on with it, and so marks it lost; `lab fsck --repair` marks it now", "run %.16s says that it is running, but %s", text_at(st, 0), now.reason);
+        tell(f, FSCK_NOTE, "the next `lab run` goes on with it, and so marks it lost; `lab fsck --repair` marks it now",
+             "run %.16s says that it is running, but %s", text_at(st, 0), now.reason);
 }
 
 static void take_unevaluated(struct fsck *f, sqlite3_stmt *st)
 {
-    tell(f, FSCK_NOTE, "`lab run` with its experiment file evaluates the kept weights", "run %.16s (%s %s seed %s) is done, but was never evaluated", text_at(st, 0), text_at(st, 1),
+    tell(f, FSCK_NOTE, "`lab run` with its experiment file evaluates the kept weights",
+         "run %.16s (%s %s seed %s) is done, but was never evaluated", text_at(st, 0), text_at(st, 1),
          text_at(st, 2), text_at(st, 3));
 }
 
@@ -197,7 +202,8 @@ static void take_unequal(struct fsck *f, sqlite3_stmt *st)
 static void check_attempts(struct fsck *f)
 {
     int lost = f->store->marked_lost;
-    if (f->repair && lost) tell(f, FSCK_MENDED, NULL, "%d attempt%s said to be running, but the process was gone: marked as lost", lost, lost == 1 ? "" : "s");
+    if (f->repair && lost) tell(f, FSCK_MENDED, NULL, "%d attempt%s said to be running, but the process was gone: marked as lost",
+                                lost, lost == 1 ? "" : "s");
     for_rows(f, "SELECT r.run_key FROM attempt a JOIN run r USING(run_id) WHERE a.status = 'running'", take_running);
     for_rows(f, "SELECT r.run_key, r.task, r.encoder, r.seed FROM attempt a JOIN run r USING(run_id) WHERE a.status = 'done' AND NOT EXISTS"
                 " (SELECT 1 FROM eval e WHERE e.attempt_id = a.attempt_id AND e.split = 'test' AND e.step = a.last_step)", take_unevaluated);
@@ -283,7 +289,8 @@ static void check_files(struct fsck *f)
     for (size_t i = 0; i < files.n; i++)
         if (files.item[i].owner == FILES_OF_NOBODY) n++, bytes += files.item[i].bytes;
     if (*files.unread) tell(f, FSCK_NOTE, "what its runs need is not known: move it away, then look again", "%s", files.unread);
-    if (n) tell(f, FSCK_NOTE, "`lab gc` removes them; `lab gc --dry-run` tells which", "%" PRId64 " files of %.1f MB are of no run here", n, (double)bytes / 1e6);
+    if (n) tell(f, FSCK_NOTE, "`lab gc` removes them; `lab gc --dry-run` tells which",
+                "%" PRId64 " files of %.1f MB are of no run here", n, (double)bytes / 1e6);
     files_release(&files);
 }
 

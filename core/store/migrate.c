@@ -57,7 +57,8 @@ static int run_steps(struct store *s, const char *const *step, int64_t from, int
 }
 
 /* 0 done; 1 the database changed since the copy was made, so that another copy is needed; -1. */
-static int migrate_copied(struct store *s, const char *temporary, int64_t seen, const char *const *step, int64_t from, int64_t to, struct lab_err *err)
+static int migrate_copied(struct store *s, const char *temporary, int64_t seen, const char *const *step, int64_t from, int64_t to,
+                          struct lab_err *err)
 {
     struct str name = { 0 };
     int64_t version = from, now = seen;
@@ -72,7 +73,8 @@ static int migrate_copied(struct store *s, const char *temporary, int64_t seen, 
     else if (rename(temporary, name.text) != 0 || whole_sync(name.text) != 0)
         lab_fail(err, "%s: its backup %s cannot be written: %s", s->path, name.text, strerror(errno));
     else if (run_steps(s, step, from, to, err) == 0 && store_commit(s, err) == 0) {
-        snprintf(s->notice, sizeof s->notice, "%.400s: brought from schema %" PRId64 " to %" PRId64 "; as it was before: %.500s", s->path, from, to, name.text);
+        snprintf(s->notice, sizeof s->notice, "%.400s: brought from schema %" PRId64 " to %" PRId64 "; as it was before: %.500s",
+                 s->path, from, to, name.text);
         rc = 0;
     }
 out:
@@ -88,7 +90,8 @@ static int migrate(struct store *s, const char *const *step, int64_t from, int64
     int rc;
     str_printf(&temporary, "%s.%ld.backup.tmp", s->path, (long)getpid());
     do {
-        rc = temporary.failed ? lab_fail(err, "%s: out of memory for the name of its backup", s->path) : db_ask_integer(s, "PRAGMA data_version", &seen, err);
+        rc = temporary.failed ? lab_fail(err, "%s: out of memory for the name of its backup", s->path)
+                              : db_ask_integer(s, "PRAGMA data_version", &seen, err);
         if (rc == 0) rc = db_copy(s, temporary.text, err);
         if (rc == 0) rc = migrate_copied(s, temporary.text, seen, step, from, to, err);
         if (!temporary.failed) unlink(temporary.text);

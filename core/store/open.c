@@ -359,7 +359,8 @@ static int enter_spilled(struct store *s, struct lab_err *err)
     struct spill_count count;
     if (spill_enter(s, 1, &count, err) != 0) return -1;
     size_t n = strlen(s->notice);
-    if (count.entered) n += (size_t)snprintf(s->notice + n, sizeof s->notice - n, "%s%d result%s that waited while the database could not be written %s entered",
+    if (count.entered) n += (size_t)snprintf(s->notice + n, sizeof s->notice - n,
+                                             "%s%d result%s that waited while the database could not be written %s entered",
                                              n ? "; " : "", count.entered, count.entered == 1 ? "" : "s", count.entered == 1 ? "is" : "are");
     if (count.waiting && n < sizeof s->notice) snprintf(s->notice + n, sizeof s->notice - n, "%s%.400s", n ? "; " : "", count.why);
     return 0;

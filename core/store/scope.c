@@ -10,7 +10,8 @@
 static int find_sweep(struct store *s, const char *ini_sha256, int64_t *sweep_id, struct lab_err *err)
 {
     sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(s->db, "SELECT sweep_id FROM sweep WHERE ?1 IS NULL OR ini_sha256 = ?1 ORDER BY sweep_id DESC LIMIT 1", -1, &st, NULL);
+    int rc = sqlite3_prepare_v2(s->db, "SELECT sweep_id FROM sweep WHERE ?1 IS NULL OR ini_sha256 = ?1 ORDER BY sweep_id DESC LIMIT 1",
+                                -1, &st, NULL);
     if (rc == SQLITE_OK) rc = sqlite3_bind_text(st, 1, ini_sha256, -1, SQLITE_STATIC);
     if (rc == SQLITE_OK) rc = sqlite3_step(st);
     *sweep_id = rc == SQLITE_ROW ? sqlite3_column_int64(st, 0) : 0;
