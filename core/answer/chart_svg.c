@@ -106,7 +106,8 @@ static void svg_lines(const struct chart *c, struct str *out)
 {
     struct chart_range r = chart_range(c);
     struct frame f = { 52, WIDTH - RIGHT, TOP, HEIGHT - 40 };
-    if (c->categories && !long_names(c) && longest(c->column, c->columns) > (f.right - f.left) / c->columns - 4) f.bottom = HEIGHT - 14 - 0.6 * longest(c->column, c->columns);
+    if (c->categories && !long_names(c) && longest(c->column, c->columns) > (f.right - f.left) / c->columns - 4)
+        f.bottom = HEIGHT - 14 - 0.6 * longest(c->column, c->columns);
     if (f.bottom < HEIGHT / 2) f.bottom = HEIGHT / 2;
     y_axis(c, &r, &f, out);
     x_axis(c, &r, &f, out);

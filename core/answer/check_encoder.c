@@ -141,9 +141,11 @@ static void check_param(struct check_case *c, const struct rig_instance *n, int 
     for (int k = 0; k < p->ndim; k++) if (p->dim[k] < 1) check_fail(c, "dimensions of at least 1", cause, "%.60s: dim[%d] is %d",
                                                                     p->name, k, p->dim[k]);
     if (p->init < LAB_INIT_ZERO || p->init > LAB_INIT_CUSTOM) check_fail(c, "a start of enum lab_init", cause, "%.60s: %d", p->name, p->init);
-    if (p->init == LAB_INIT_CUSTOM && !n->encoder->param_init) check_fail(c, "a param_init", cause, "%.60s starts LAB_INIT_CUSTOM and there is none", p->name);
+    if (p->init == LAB_INIT_CUSTOM && !n->encoder->param_init)
+        check_fail(c, "a param_init", cause, "%.60s starts LAB_INIT_CUSTOM and there is none", p->name);
     if (!isfinite(p->a) || !isfinite(p->b)) check_fail(c, "finite a and b", cause, "%.60s: %g, %g", p->name, p->a, p->b);
-    if (p->flags & ~(uint32_t)(LAB_P_PER_LAYER | LAB_P_FROZEN | LAB_P_NO_DECAY)) check_fail(c, "flags of enum lab_pflag", cause, "%.60s: 0x%x", p->name, p->flags);
+    if (p->flags & ~(uint32_t)(LAB_P_PER_LAYER | LAB_P_FROZEN | LAB_P_NO_DECAY))
+        check_fail(c, "flags of enum lab_pflag", cause, "%.60s: 0x%x", p->name, p->flags);
 }
 
 static void test_parameters(struct check_case *c)
@@ -645,7 +647,8 @@ static lab_real *products(const struct rig *r, size_t *n)
     for (int row = 0; row < s->B * s->H; row++)
         for (int i = 0; i < s->Tq; i++)
             for (int j = 0; j < s->Tk; j++, at++) {
-                const lab_real *q = rig_reals(r->out[0]) + ((size_t)row * s->Tq + i) * s->dh, *k = rig_reals(r->out[1]) + ((size_t)row * s->Tk + j) * s->dh;
+                const lab_real *q = rig_reals(r->out[0]) + ((size_t)row * s->Tq + i) * s->dh;
+                const lab_real *k = rig_reals(r->out[1]) + ((size_t)row * s->Tk + j) * s->dh;
                 double sum = 0;
                 for (int d = 0; d < s->dh; d++) sum += (double)q[d] * (double)k[d];
                 *at = (lab_real)sum;
@@ -776,7 +779,8 @@ static void hide_future(struct check_case *c, struct rig *r)
     int32_t *pos = (int32_t *)(void *)r->pos_k->at, swapped = pos[s->Tk - 1];           /* still different ones in range */
     pos[s->Tk - 1] = pos[t], pos[t] = swapped;
     rig_forward(r);
-    rows_unchanged(c, r, before, last, (struct claim){ "a causal model that sees nothing of the future", "something of later tokens counts; only keys j <= i + Tk - Tq may" });
+    rows_unchanged(c, r, before, last, (struct claim){ "a causal model that sees nothing of the future",
+                                                       "something of later tokens counts; only keys j <= i + Tk - Tq may" });
     free(before);
 }
 static void test_causality(struct check_case *c)

@@ -276,6 +276,7 @@ const struct check_test check_gradient_tests[] = {
     HOOK("bias", LAB_H_BIAS, "every parameter"),
     HOOK("logits", LAB_H_LOGITS, "queries, keys, scores and every parameter"),
     HOOK("value", LAB_H_VALUE, "attention weights and every parameter"),
-    { "gradients.adjoint", "linear hooks: is the backward function the transpose, to all digits?", "gradients.qk gradients.logits gradients.value", test_adjoint, 0 },
+    { "gradients.adjoint", "linear hooks: is the backward function the transpose, to all digits?",
+      "gradients.qk gradients.logits gradients.value", test_adjoint, 0 },
     { "gradients.twice", "do two backward calls give twice the gradient?", "numbers.repeatable", test_twice, 0 },
     { NULL, NULL, NULL, NULL, 0 } };

@@ -164,7 +164,8 @@ static void check_example(struct check_case *c, const struct instance *t, const 
             check_fail(c, "targets in [0, vocab_out), or -1", "a target past the vocabulary, or one that was not written",
                        "target[%d] is %d, vocab_out %d", k,
                        e->target[k], i->vocab_out);
-        if (!isfinite(e->weight[k]) || e->weight[k] < 0) check_fail(c, "weights that are finite and not negative", "weight[] of struct lab_example", "weight[%d] is %g", k, (double)e->weight[k]);
+        if (!isfinite(e->weight[k]) || e->weight[k] < 0)
+            check_fail(c, "weights that are finite and not negative", "weight[] of struct lab_example", "weight[%d] is %g", k, (double)e->weight[k]);
         if (e->pos[k] < 0 || e->pos[k] >= most)
             check_fail(c, "positions in [0, max_pos), or [0, tape) without one", "pos[] of struct lab_example, or max_pos of lab_task_info",
                        "pos[%d] is %d, the limit %d", k, e->pos[k], most);

@@ -510,7 +510,8 @@ static void add_bucket(const struct view *v, struct inspect_part *p, const doubl
 /* Distances that share a number.  seen: do the positions looked at reach it? */
 static void show_buckets(const struct view *v, const double *bias, int n)
 {
-    static const char *const both[] = { "bucket", "keys to the left", "keys to the right", "seen" }, *const one[] = { "bucket", "keys to the left", "seen" };
+    static const char *const both[] = { "bucket", "keys to the left", "keys to the right", "seen" };
+    static const char *const one[] = { "bucket", "keys to the left", "seen" };
     int left = 0, right = v->causal ? n : 1;
     if (!has_buckets(bias, v->H, n)) return;
     struct inspect_part *p = inspect_add(v->in, "buckets", "buckets: distances that share one number a head");

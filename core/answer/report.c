@@ -242,7 +242,8 @@ static int answer(struct report *r)
     if (few) str_add(r->out, " With fewer than five seeds intervals are wide and tests can hardly succeed.");
     str_add(r->out, "</p>\n");
     if (mixed) str_printf(r->out, "<p><strong>Mixed:</strong> %d pairs differ in evaluation data, %d in training budget, %d in code; "
-                          "their differences are not the encoder's alone.</p>\n", r->compare.mixed_data, r->compare.mixed_budget, r->compare.mixed_code);
+                          "their differences are not the encoder's alone.</p>\n", r->compare.mixed_data, r->compare.mixed_budget,
+                          r->compare.mixed_code);
     str_add(r->out, "</section>\n");
     return 0;
 }

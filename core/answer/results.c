@@ -138,7 +138,8 @@ static int lengths_a_block(const struct page *a, int panel)
         if (name.len > first) first = name.len;
     }
     for (size_t i = 0; i < a->study->n_run; i++)
-        if (a->study->arm[a->study->run[i].arm].panel == panel && strcmp(study_text(a->study, (int)i, STUDY_STATUS), "done")) partial = strlen(" 2/3");
+        if (a->study->arm[a->study->run[i].arm].panel == panel && strcmp(study_text(a->study, (int)i, STUDY_STATUS), "done"))
+            partial = strlen(" 2/3");
     str_free(&name);
     return first + 2 + cell + partial >= SCREEN ? 1 : (int)((SCREEN - first) / (cell + partial + 2));
 }
@@ -353,7 +354,8 @@ static int add_range_row(void *ctx, const struct ranges_row *r)
 int results_rows(struct study *s, struct table *t)
 {
     static const char *const header[] = { "task", "train_length", "encoder", "label", "length", "seeds", "seeds_planned", "mean",
-        "half_width", "min", "max", "solved", "sequence_mean", "chance", "majority", "order_blind_ceiling", "lengths", "score", "paper", "band", "verdict" };
+        "half_width", "min", "max", "solved", "sequence_mean", "chance", "majority", "order_blind_ceiling", "lengths", "score",
+        "paper", "band", "verdict" };
     struct page page = { .study = s };
     int rc = 0;
     table_init(t, sizeof header / sizeof *header);

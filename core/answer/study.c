@@ -284,7 +284,8 @@ int study_majority(const struct study *s, int panel, int64_t length, double *val
 {
     int found;
     double error;
-    if (store_ceiling(s->store, study_text(s, s->panel[panel].run, STUDY_TASK_KEY), (int)length, "majority", &found, value, &error, s->err) != 0) return -1;
+    const char *task_key = study_text(s, s->panel[panel].run, STUDY_TASK_KEY);
+    if (store_ceiling(s->store, task_key, (int)length, "majority", &found, value, &error, s->err) != 0) return -1;
     if (!found) *value = NAN;
     return 0;
 }

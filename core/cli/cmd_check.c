@@ -50,7 +50,10 @@ int cmd_check(const struct cmd *cmd, int argc, char **argv)
     struct str out = { 0 };
     int failed = 0, rc = 0, parsed = cli_parse(cmd, option, &argc, argv);
     if (parsed) return parsed > 0 ? EXIT_DONE : EXIT_USAGE;
-    if (!wish.list && argc < 2) return lab_fail(&err, "needs FILE.so or NAME; `lab check --list` tells what is tested"), cli_fail(cmd, EXIT_USAGE, &err);
+    if (!wish.list && argc < 2) {
+        lab_fail(&err, "needs FILE.so or NAME; `lab check --list` tells what is tested");
+        return cli_fail(cmd, EXIT_USAGE, &err);
+    }
     if (wish.list && argc > 1) return lab_fail(&err, "--list takes no plugin: the tests are the same for all"), cli_fail(cmd, EXIT_USAGE, &err);
     if (wish.list) check_list(&out);
     else if (wish.json) str_add(&out, "[");

@@ -241,7 +241,10 @@ static void check_database(struct doctor *d)
     char now[32];
     if (access(d->db, F_OK) != 0 && errno == ENOENT) { say(d, OK, "database", NULL, "%s: not there yet; `lab run` makes it", d->db); return; }
     snprintf(now, sizeof now, "%lld", (long long)clock_utc_us());
-    if (store_open(&store, d->db, STORE_READ, &err) != 0) { say(d, FAIL, "database", "choose another with --db, or do what the message says", "%s", err.msg); return; }
+    if (store_open(&store, d->db, STORE_READ, &err) != 0) {
+        say(d, FAIL, "database", "choose another with --db, or do what the message says", "%s", err.msg);
+        return;
+    }
     if (store_query(store, "SELECT count(*) FROM attempt WHERE status = 'done'", NULL, 0, 10, &count_done, &err) != 0 ||
         store_query(store, "SELECT count(*) FROM attempt WHERE started_us > CAST(?1 AS INTEGER)", (const char *[]){ now }, 1, 10,
                     &count_ahead, &err) != 0)

@@ -233,12 +233,14 @@ static int give(const struct cmd *cmd, struct inspect *in, const struct wish *wi
 
 static int check(struct wish *wish, int n, struct lab_err *err)
 {
-    const struct { const char *name; int64_t *value; } size[] = { { "--length", &wish->length }, { "--d-model", &wish->d_model }, { "--heads", &wish->heads } };
+    const struct { const char *name; int64_t *value; } size[] = {
+        { "--length", &wish->length }, { "--d-model", &wish->d_model }, { "--heads", &wish->heads } };
     for (int i = 0; i < 3; i++) {
         if (*size[i].value == 0) return lab_fail(err, "%s 0: at least 1", size[i].name);
         if (*size[i].value < 0) *size[i].value = 0;
     }
-    if (!wish->equivariance && n != 1) return lab_fail(err, n ? "one ENCODER or RUN at a time" : "which ENCODER or RUN? `lab list` shows the encoders");
+    if (!wish->equivariance && n != 1)
+        return lab_fail(err, n ? "one ENCODER or RUN at a time" : "which ENCODER or RUN? `lab list` shows the encoders");
     if (wish->length > MOST_LENGTH) return lab_fail(err, "--length %lld: more than %d positions cannot be shown",
                                                     (long long)wish->length, MOST_LENGTH);
     if (wish->d_model > MOST_MODEL) return lab_fail(err, "--d-model %lld: the limit is %d here", (long long)wish->d_model, MOST_MODEL);
@@ -258,7 +260,8 @@ int cmd_inspect(const struct cmd *cmd, int argc, char **argv)
         { "--heads", 0, CLI_INT, "N", "attention heads (default 4)", &wish.heads },
         { "--equivariance", 0, CLI_FLAG, NULL, "does a model see order? with ENCODER ..., of FILE.ini, or with each", &wish.equivariance },
         { "--example", 0, CLI_INT, "N", "of a run: which one of the test set (default 0)", &wish.example },
-        CLI_FORMAT(&wish.format), CLI_OUTPUT(&wish.path), CLI_DB(&wish.db), CLI_SET(&wish.set), CLI_JSON(&wish.json), CLI_PLUGIN(&wish.plugin), CLI_END };
+        CLI_FORMAT(&wish.format), CLI_OUTPUT(&wish.path), CLI_DB(&wish.db), CLI_SET(&wish.set), CLI_JSON(&wish.json),
+        CLI_PLUGIN(&wish.plugin), CLI_END };
     int code = cli_parse(cmd, option, &argc, argv);
     if (code != 0) return code > 0 ? EXIT_DONE : EXIT_USAGE;
     if (check(&wish, argc - 1, &err) != 0 || (!wish.json && cli_format(&wish.format, wish.path, &err) != 0) ||

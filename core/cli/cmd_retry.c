@@ -164,7 +164,10 @@ static void try_all(struct retry *r)
                               " JOIN sweep_cell c USING(run_id) WHERE f.state IN ('failed', 'timeout')) ORDER BY sweep_id DESC";
     struct store_rows rows = { NULL, keep, r };
     if (store_query(r->store, sql, NULL, 0, 0, &rows, &r->err) != 0 || r->failed) { worse(r, cli_fail(r->cmd, EXIT_DATABASE, &r->err)); return; }
-    for (size_t i = 0; i < r->n_kept && r->code != EXIT_INTERRUPTED && r->code != EXIT_SECOND_INTERRUPT && r->code != EXIT_DATABASE; i++) try_kept(r, &r->kept[i]);
+    for (size_t i = 0; i < r->n_kept; i++) {
+        if (r->code == EXIT_INTERRUPTED || r->code == EXIT_SECOND_INTERRUPT || r->code == EXIT_DATABASE) break;
+        try_kept(r, &r->kept[i]);
+    }
 }
 
 static void release(struct retry *r)

@@ -353,7 +353,8 @@ static int submit(const struct cmd *cmd, int argc, char **argv)
     int started = 0, over = parse_choice(cmd, &choice, &argc, argv);
     if (over) return over - 1;
     int code = EXIT_DONE;
-    if (slurm_jobs_max_array(&max_array, &err) != 0 || freeze(argv[1], &choice, 1, max_array, plan, &array, &err) != 0) code = cli_fail(cmd, EXIT_USAGE, &err);
+    if (slurm_jobs_max_array(&max_array, &err) != 0 || freeze(argv[1], &choice, 1, max_array, plan, &array, &err) != 0)
+        code = cli_fail(cmd, EXIT_USAGE, &err);
     else if (submit_all(plan, max_array, &started, &err) != 0) code = fail_submitting(cmd, started, &err);
     str_free(&array);
     return code;

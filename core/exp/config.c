@@ -239,7 +239,8 @@ static int init_task(const struct build *b)
     struct lab_err why;
     struct run_config *c = b->c;
     c->task_info = (struct lab_task_info){ .size = sizeof c->task_info };
-    if (c->task->init(c->task_self, &c->task_info, &why) != 0) return conf_fail(find(b, "run", "task"), b->err, "task %s: %s", c->task->name, why.msg);
+    if (c->task->init(c->task_self, &c->task_info, &why) != 0)
+        return conf_fail(find(b, "run", "task"), b->err, "task %s: %s", c->task->name, why.msg);
     c->task_ready = 1;
     if (c->task_info.max_slice < 1) c->task_info.max_slice = 1;      /* a task without slices has one */
     const struct lab_task_info *i = &c->task_info;
@@ -477,7 +478,8 @@ int config_build(struct run_config *c, const struct conf_entry *entry, size_t n,
         option_defaults(config_positions_table, &c->positions, NULL, err) != 0 || choose_both(&b) != 0 || set_seed(&b) != 0) goto fail;
     for (size_t i = 0; i < n; i++) if (place(&b, &entry[i]) != 0) goto fail;
     if (check_given(&b, c->encoder->options, "encoder", c->encoder->name) != 0 || check_given(&b, c->task->options, "task", c->task->name) != 0 ||
-        init_task(&b) != 0 || check_lengths(&b) != 0 || check_select(&b) != 0 || check_model(&b) != 0 || init_encoder(&b) != 0 || identify(c, err) != 0) goto fail;
+        init_task(&b) != 0 || check_lengths(&b) != 0 || check_select(&b) != 0 || check_model(&b) != 0 || init_encoder(&b) != 0 ||
+        identify(c, err) != 0) goto fail;
     return 0;
 fail:
     config_free(c);

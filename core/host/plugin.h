@@ -2,9 +2,10 @@
  *
  * Files are looked for in the paths the user gave (--plugin FILE|FOLDER), then
  * LAB_PLUGIN_PATH (colon separated), then plugins/ beside the executable, then
- * ../lib/lab/plugins from there, then the folder it was configured to be installed in; of two encoders (or tasks) of one name the first found wins and
- * the other is listed as shadowed.  Two of one name within one file, or in two files
- * of one folder, is an error of that plugin.  Nothing else is ever loaded, and
+ * ../lib/lab/plugins from there, then the folder it was configured to be installed in.
+ * Of two encoders (or tasks) of one name the first found wins and the other is listed as
+ * shadowed.  Two of one name within one file, or in two files of one folder, is an error
+ * of that plugin.  Nothing else is ever loaded, and
  * a file or folder that others may write to is refused.  Plugins stay loaded to the end.
  */
 #ifndef LAB_HOST_PLUGIN_H

@@ -435,7 +435,8 @@ static int state_init(struct model *m, struct lab_err *err)
     st->encoder_grad = mem_alloc((size_t)o->layers * sizeof *st->encoder_grad, err);
     if (!st->layer || !st->norm || !st->encoder_param || !st->encoder_grad) return -1;
     struct attn a = { .kern = m->kern, .encoder = m->setup.encoder, .self = m->setup.encoder_self, .H = o->heads, .dh = o->d_model / o->heads,
-                      .d = o->d_model, .scale = (real)(1 / sqrt(o->d_model / o->heads)), .causal = o->causal, .layers = o->layers, .seed = m->setup.seed, .dropout = o->dropout,
+                      .d = o->d_model, .scale = (real)(1 / sqrt(o->d_model / o->heads)), .causal = o->causal, .layers = o->layers,
+                      .seed = m->setup.seed, .dropout = o->dropout,
                       .param = st->encoder_param, .grad = st->encoder_grad };
     st->train.attn = st->infer.attn = a;
     st->infer.attn.decodes = m->setup.decodes;

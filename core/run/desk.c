@@ -60,7 +60,8 @@ static int is_plausible(const struct desk *d, const struct record *r)
     case RECORD_EVAL: return counts && r->position >= 0 && r->n > 0 && r->n_exact >= 0 && r->n_exact <= r->n;
     case RECORD_EVAL_POSITION: return counts && r->position >= 0;
     case RECORD_UNTRAINED: return r->position >= 0 && r->n > 0 && r->n <= r->length - r->position;
-    case RECORD_CEILING: return (!strcmp(r->name, "order_blind") || !strcmp(r->name, "majority")) && r->length > 0 && r->n > 0 && isfinite(r->value) && isfinite(r->error);
+    case RECORD_CEILING: return (!strcmp(r->name, "order_blind") || !strcmp(r->name, "majority")) && r->length > 0 && r->n > 0 &&
+                                isfinite(r->value) && isfinite(r->error);
     default: return 0;
     }
 }

@@ -255,7 +255,8 @@ static int ask(const struct slurm_jobs *jobs, int accounting, const char *states
     struct program p;
     add_jobs(&ids, jobs);
     char *const sacct[] = { "sacct", "--allocations", "--noheader", "--parsable2", "--format=JobID,State,ExitCode", "--jobs", ids.text, NULL };
-    char *const squeue[] = { "squeue", "--noheader", "--array", "--states", (char *)states, "--Format=JobArrayID:|,State:|,exit_code", "--jobs", ids.text, NULL };
+    char *const squeue[] = { "squeue", "--noheader", "--array", "--states", (char *)states, "--Format=JobArrayID:|,State:|,exit_code",
+                             "--jobs", ids.text, NULL };
     int rc = ids.failed ? lab_fail(err, "out of memory") : call(&p, accounting ? sacct : squeue, err);
     if (!ids.failed && rc == 0) str_addn(out, p.out.text ? p.out.text : "", p.out.len);
     if (!ids.failed) program_release(&p);

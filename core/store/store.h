@@ -68,10 +68,12 @@ int store_attempt_uuid(struct store *, int64_t attempt_id, char uuid[STORE_UUID]
 int store_is_saved(struct store *, int64_t run_id, int64_t env_id, const char *uuid, int64_t step, int *yes, struct lab_err *err);
 /* The attempt goes on from another's checkpoint: its curve continues the other's up to that step. */
 int store_attempt_continue(struct store *, int64_t attempt_id, const char *parent_uuid, int64_t from_step, struct lab_err *err);
-/* A sign of life.  told: how many of its records are entered by now; left_s: seconds that the supervisor expects to need for its whole sweep, < 0: not known. */
+/* A sign of life.  told: how many of its records are entered by now; left_s: seconds that the supervisor expects to need for its
+ * whole sweep, < 0: not known. */
 int store_attempt_beat(struct store *, int64_t attempt_id, int64_t last_step, int64_t told, double left_s, struct lab_err *err);
 /* Enters METRIC, EVAL, EVAL_POSITION (n_tok, n_tok_ok: at this position), EVAL_SLICE, UNTRAINED, ARTIFACT, CHECKPOINT and SELECTED
- * records.  What comes twice is replaced; an evaluation only by one of more sequences, or of the data of another seed.  Later evaluations of a done run go to its done attempt. */
+ * records.  What comes twice is replaced; an evaluation only by one of more sequences, or of the data of another seed.  Later
+ * evaluations of a done run go to its done attempt. */
 int store_put_record(struct store *, int64_t attempt_id, const struct record *, struct lab_err *err);
 /* A later evaluation of a done attempt: its records, and the hash of the result with them. */
 int store_put_evaluation(struct store *, int64_t attempt_id, const struct record *, size_t n, struct lab_err *err);
