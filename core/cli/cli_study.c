@@ -13,9 +13,7 @@ int cli_study_open(const struct cmd *cmd, struct cli_study *source, int argc, ch
 {
     struct conf conf = { 0 };
     struct lab_err *err = &source->err;
-    if (argc > 2) return lab_fail(err, "one experiment file at most"), cli_fail(cmd, EXIT_USAGE, err);
-    if (argc < 2 && source->set.n) return lab_fail(err, "--set changes an experiment file; name the file too"), cli_fail(cmd, EXIT_USAGE, err);
-    if (argc == 2 && cli_conf(&conf, argv[1], &source->set, err) != 0) return cli_fail(cmd, EXIT_USAGE, err);
+    if (cli_conf_if_named(&conf, argc, argv, &source->set, err) != 0) return cli_fail(cmd, EXIT_USAGE, err);
     int found, rc = store_open(&source->store, source->db, STORE_READ, err);
     if (rc == 0) rc = store_scope(source->store, argc == 2 ? conf.sha256 : NULL, &found, err);       /* study_load says when there is none */
     if (rc == 0) rc = study_load(&source->study, source->store, argc == 2 ? conf.sha256 : NULL, err);

@@ -97,6 +97,13 @@ int cli_conf(struct conf *conf, const char *path, const struct cli_many *set, st
     return 0;
 }
 
+int cli_conf_if_named(struct conf *conf, int argc, char **argv, const struct cli_many *set, struct lab_err *err)
+{
+    if (argc > 2) return lab_fail(err, "one experiment file at most");
+    if (argc < 2 && set->n) return lab_fail(err, "--set changes an experiment file; name the file too");
+    return argc == 2 ? cli_conf(conf, argv[1], set, err) : 0;
+}
+
 int cli_registry(struct registry *registry, const struct cli_many *plugin, struct lab_err *err)
 {
     return registry_load(registry, plugin->value, plugin->n, err);

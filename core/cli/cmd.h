@@ -48,8 +48,11 @@ struct cli_option {
 int cli_parse(const struct cmd *, const struct cli_option *, int *argc, char **argv);
 /* "lab NAME: message" on stderr; returns code. */
 int cli_fail(const struct cmd *, int code, const struct lab_err *err);
-/* The experiment file with its overrides, read; and all plugins, loaded. */
+/* The experiment file with its overrides, read. */
 int cli_conf(struct conf *, const char *path, const struct cli_many *set, struct lab_err *err);
+/* Of a command that may be given one: argv[1], if there; else conf stays as it was.  --set without a file is refused. */
+int cli_conf_if_named(struct conf *, int argc, char **argv, const struct cli_many *set, struct lab_err *err);
+/* All plugins, loaded. */
 int cli_registry(struct registry *, const struct cli_many *plugin, struct lab_err *err);
 
 /* What commands that read results share: a database, and the study of a file or of the sweep entered last. */

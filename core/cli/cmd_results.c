@@ -3,13 +3,6 @@
 #include "answer/results.h"
 #include "cli/cmd.h"
 
-static int refuse(const struct cmd *cmd, const char *why)
-{
-    struct lab_err err;
-    lab_fail(&err, "%s", why);
-    return cli_fail(cmd, EXIT_USAGE, &err);
-}
-
 int cmd_results(const struct cmd *cmd, int argc, char **argv)
 {
     const char *db = CLI_DEFAULT_DB;
@@ -22,9 +15,7 @@ int cmd_results(const struct cmd *cmd, int argc, char **argv)
 
     int parsed = cli_parse(cmd, option, &argc, argv);
     if (parsed != 0) return parsed > 0 ? EXIT_DONE : EXIT_USAGE;
-    if (argc > 2) return refuse(cmd, "one experiment file at most");
-    if (argc < 2 && set.n) return refuse(cmd, "--set changes an experiment file; name the file too");
-    if (argc == 2 && cli_conf(&conf, argv[1], &set, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
+    if (cli_conf_if_named(&conf, argc, argv, &set, &err) != 0) return cli_fail(cmd, EXIT_USAGE, &err);
 
     if (store_open(&store, db, STORE_READ, &err) == 0) {
         int rc = (json ? results_json : results_print)(store, argc == 2 ? conf.sha256 : NULL, stdout, &err);

@@ -208,14 +208,12 @@ int cmd_retry(const struct cmd *cmd, int argc, char **argv)
         { "--jobs", 'j', CLI_INT, "N", "runs at once (default: the number of cores)", &r.jobs },
         CLI_DB(&r.db), CLI_SET(&r.set), CLI_PLUGIN(&r.plugin),
         { "--quiet", 'q', CLI_FLAG, NULL, "no progress on stderr; failures are still named", &r.quiet }, CLI_END };
-    struct conf conf;
+    struct conf conf = { 0 };
     int parsed = cli_parse(cmd, option, &argc, argv);
     if (parsed) return parsed > 0 ? EXIT_DONE : EXIT_USAGE;
     *r.err.msg = '\0';
-    if (argc > 2) lab_fail(&r.err, "one experiment file at most");
-    else if (argc < 2 && r.set.n) lab_fail(&r.err, "--set changes an experiment file; name the file too");
-    else if (r.jobs > SCHED_MAX_JOBS) lab_fail(&r.err, "--jobs is %lld (limit is %d)", (long long)r.jobs, SCHED_MAX_JOBS);
-    else if (argc == 2) cli_conf(&conf, argv[1], &r.set, &r.err);
+    if (r.jobs > SCHED_MAX_JOBS) lab_fail(&r.err, "--jobs is %lld (limit is %d)", (long long)r.jobs, SCHED_MAX_JOBS);
+    else cli_conf_if_named(&conf, argc, argv, &r.set, &r.err);
     if (*r.err.msg) return cli_fail(cmd, EXIT_USAGE, &r.err);
     int code = EXIT_USAGE;
     if (cli_registry(&r.registry, &r.plugin, &r.err) != 0) cli_fail(cmd, code, &r.err);
@@ -223,7 +221,7 @@ int cmd_retry(const struct cmd *cmd, int argc, char **argv)
         code = retry(&r, argc == 2 ? &conf : NULL);
         registry_free(&r.registry);
     }
-    if (argc == 2) conf_free(&conf);
+    conf_free(&conf);
     release(&r);
     return code;
 }

@@ -131,7 +131,11 @@ static int show_once(const struct cmd *cmd, const char *db, const char *sha256, 
     if (rc != 0) return cli_fail(cmd, rc == STATUS_NO_SWEEP ? EXIT_USAGE : EXIT_DATABASE, &err);
     if (json) status_json(&s, &out);
     else status_print(&s, &out);
-    rc = write_out(&out) == 0 ? EXIT_DONE : (lab_fail(&err, "the status cannot be written: %s", strerror(errno)), cli_fail(cmd, EXIT_SOME_FAILED, &err));
+    rc = EXIT_DONE;
+    if (write_out(&out) != 0) {
+        lab_fail(&err, "the status cannot be written: %s", strerror(errno));
+        rc = cli_fail(cmd, EXIT_SOME_FAILED, &err);
+    }
     str_free(&out);
     status_release(&s);
     return rc;
@@ -150,10 +154,8 @@ int cmd_status(const struct cmd *cmd, int argc, char **argv)
     struct lab_err err = { "" };
     int parsed = cli_parse(cmd, option, &argc, argv);
     if (parsed) return parsed > 0 ? EXIT_DONE : EXIT_USAGE;
-    if (argc > 2) lab_fail(&err, "one experiment file at most");
-    else if (argc < 2 && set.n) lab_fail(&err, "--set changes an experiment file; name the file too");
-    else if (again && json) lab_fail(&err, "--watch is for eyes, --json for programs: choose one");
-    else if (argc == 2) cli_conf(&conf, argv[1], &set, &err);
+    if (again && json) lab_fail(&err, "--watch is for eyes, --json for programs: choose one");
+    else cli_conf_if_named(&conf, argc, argv, &set, &err);
     if (*err.msg) return cli_fail(cmd, EXIT_USAGE, &err);
     const char *sha256 = argc == 2 ? conf.sha256 : NULL;
     int code = again ? watch(&(struct watch){ .cmd = cmd, .db = db, .sha256 = sha256 }) : show_once(cmd, db, sha256, json);
