@@ -126,23 +126,25 @@ void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int l
 
 /* ---- between [B,T,ld] and [B,H,T,dh] ---- */
 
+/* Heads are short: a call for each would cost more than the copy. */
+static inline void copy(real *restrict out, const real *restrict x, int n)
+{
+    for (; n >= 8; n -= 8, out += 8, x += 8) memcpy(out, x, 8 * sizeof *out);
+    for (int i = 0; i < n; i++) out[i] = x[i];
+}
 static void gather(real *restrict out, const real *restrict x, long ld, int B, int H, int T, int dh)
 {
     for (int b = 0; b < B; b++)
         for (int h = 0; h < H; h++)
-            for (int t = 0; t < T; t++, out += dh) {
-                const real *row = x + ((long)b * T + t) * ld + h * dh;
-                for (int c = 0; c < dh; c++) out[c] = row[c];
-            }
+            for (int t = 0; t < T; t++, out += dh)
+                copy(out, x + ((long)b * T + t) * ld + h * dh, dh);
 }
 static void scatter(real *restrict x, const real *restrict in, long ld, int B, int H, int T, int dh)
 {
     for (int b = 0; b < B; b++)
         for (int h = 0; h < H; h++)
-            for (int t = 0; t < T; t++, in += dh) {
-                real *row = x + ((long)b * T + t) * ld + h * dh;
-                for (int c = 0; c < dh; c++) row[c] = in[c];
-            }
+            for (int t = 0; t < T; t++, in += dh)
+                copy(x + ((long)b * T + t) * ld + h * dh, in, dh);
 }
 
 /* ---- what both passes of the fused path share ---- */
