@@ -42,6 +42,13 @@ struct scored {
     real *att, *residual;            /* [N,d] their rows of what the last attention has left */
 };
 
+/* A chunk of a padded batch, without the columns that are padding in all of its sequences. */
+struct trimmed {
+    int32_t *token, *target, *pos;   /* [N] */
+    float *weight;                   /* [N] */
+    uint8_t *key_ok;                 /* [N] */
+};
+
 struct space {                       /* activations of one forward; inference lets all layers share one set */
     real *embed_pos;                 /* [T,d] what the embed hook adds, where all sequences share their positions */
     real *spare;                     /* [T,d] scratch */
@@ -54,6 +61,7 @@ struct space {                       /* activations of one forward; inference le
     real *logits;                    /* [N,V] */
     struct lookup lookup;
     struct scored scored;
+    struct trimmed trimmed;
     real *some_logits, *some_qkv, *every_pos;    /* decoding: [N,V] and [N+1,3d] of the rows in work; [N,d] what the embed hook adds */
     struct attn attn;
 };
@@ -274,6 +282,14 @@ static void plan_scored(struct scored *r, struct arena *arena, size_t n, size_t 
     r->residual = arena_take(arena, n * d * sizeof(real));
 }
 
+static void plan_trimmed(struct trimmed *t, struct arena *arena, size_t n)
+{
+    int32_t **ids[] = { &t->token, &t->target, &t->pos };
+    for (int i = 0; i < 3; i++) *ids[i] = arena_take(arena, n * sizeof(int32_t));
+    t->weight = arena_take(arena, n * sizeof *t->weight);
+    t->key_ok = arena_take(arena, n * sizeof *t->key_ok);
+}
+
 static void plan_space(struct model *m, struct space *s, struct arena *arena, int B, int N, int longest, int train)
 {
     const struct model_options *o = &m->setup.options;
@@ -310,7 +326,7 @@ static void plan_space(struct model *m, struct space *s, struct arena *arena, in
     }
 #undef TAKE
     plan_lookup(&m->setup, &s->lookup, arena, B, N, longest, train);
-    if (train) plan_scored(&s->scored, arena, n, d);
+    if (train) plan_scored(&s->scored, arena, n, d), plan_trimmed(&s->trimmed, arena, n);
     attn_plan(&s->attn, arena, B, N, longest, train);
 }
 
@@ -744,7 +760,7 @@ static void begin(struct model *m, const struct model_batch *whole, int train, u
 {
     struct space *s = space_of(m, train);
     pack_weights(m);
-    TIMED(TIMES_ATTENTION, attn_begin(&s->attn));
+    TIMED(TIMES_ATTENTION, attn_begin(&s->attn, whole->T));
     embed_begin(m, s, whole, train, step);
     lookup_begin(m, s, whole, train);
 }
@@ -872,22 +888,64 @@ double model_backward(struct model *m, const struct model_batch *b)
 
 int model_chunk(const struct model *m, int T) { return chunk_of(&m->setup, T); }
 
+/* Tokens of sequence i up to its padding. */
+static int tokens_of(const struct model_batch *b, int i)
+{
+    int n = b->T;
+    for (size_t at = (size_t)i * b->T; n > 1 && !b->key_ok[at + n - 1] && b->target[at + n - 1] < 0; ) n--;
+    return n;
+}
+
+/* The first T of b's columns. */
+static void trim(struct model_batch *b, const struct trimmed *to, int T)
+{
+    int padded = 0;
+    for (int i = 0; i < b->B; i++) {
+        size_t from = (size_t)i * b->T, at = (size_t)i * T, n = (size_t)T;
+        memcpy(to->token + at, b->token + from, n * sizeof *to->token);
+        memcpy(to->target + at, b->target + from, n * sizeof *to->target);
+        memcpy(to->key_ok + at, b->key_ok + from, n * sizeof *to->key_ok);
+        if (b->weight) memcpy(to->weight + at, b->weight + from, n * sizeof *to->weight);
+        if (b->pos_stride) memcpy(to->pos + at, b->pos + (size_t)i * b->pos_stride, n * sizeof *to->pos);
+        padded |= memchr(to->key_ok + at, 0, n) != NULL;
+    }
+    b->T = T, b->token = to->token, b->target = to->target, b->key_ok = padded ? to->key_ok : NULL;
+    if (b->weight) b->weight = to->weight;
+    if (b->pos_stride) b->pos = to->pos, b->pos_stride = T;
+}
+
+/* The sequences from `first` on that are computed together; of a padded batch as many as fit without their common padding,
+ * except that what is dropped from a row depends on where it stands. */
+static struct model_batch chunk_from(const struct model *m, const struct model_batch *whole, int first)
+{
+    struct model_batch b = *whole;
+    int T = whole->T, count = model_chunk(m, T), left = whole->B - first, room = count * T, longest = 1;
+    size_t at = (size_t)first * T;
+    b.first = whole->first + first;
+    b.token += at, b.target += at, b.pos += (size_t)first * whole->pos_stride;
+    if (b.weight) b.weight += at;
+    if (b.key_ok) b.key_ok += at;
+    b.B = left < count ? left : count;
+    if (!b.key_ok || m->setup.options.dropout > 0) return b;
+    for (b.B = 0; b.B < left; b.B++) {
+        int n = tokens_of(&b, b.B), wide = n > longest ? n : longest;
+        if (wide * (b.B + 1) > room) break;
+        longest = wide;
+    }
+    trim(&b, &m->state->train.trimmed, longest);
+    return b;
+}
+
 double model_step(struct model *m, const struct model_batch *whole, uint32_t step)
 {
     double total = total_weight(whole), loss = 0;
-    int chunk = model_chunk(m, whole->T), T = whole->T;
     zero_grads(m);
     begin(m, whole, 1, step);
-    for (int first = 0; first < whole->B; first += chunk) {
-        size_t at = (size_t)first * T;
-        struct model_batch b = *whole;
-        b.B = whole->B - first < chunk ? whole->B - first : chunk;
-        b.first = whole->first + first;
-        b.token += at, b.target += at, b.pos += (size_t)first * whole->pos_stride;
-        if (b.weight) b.weight += at;
-        if (b.key_ok) b.key_ok += at;
+    for (int first = 0; first < whole->B; ) {
+        struct model_batch b = chunk_from(m, whole, first);
         forward(m, &b, 1, 1, step);
         loss += backward(m, &b, total);
+        first += b.B;
     }
     end(m, whole, step);
     return loss;
