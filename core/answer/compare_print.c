@@ -228,8 +228,8 @@ static void write_drawn(const struct compare *c, struct str *out)
     str_add(out, "p: exact sign flips of the pairs, two-sided");
     if (drawn) str_printf(out, "; beyond %d pairs %d draws with seed %d", STATS_EXACT, STATS_FLIPS, STATS_SEED);
     str_printf(out, "; Holm over %d comparison%s\n", c->n_pair, c->n_pair == 1 ? "" : "s");
-    if (c->n_group) str_printf(out, "IQM: mean of the middle half of the runs; %d resamples of seeds within tasks, seed %d;\n"
-                               "  over tasks, p speaks of these tasks alone\n", STATS_RESAMPLES, STATS_SEED);
+    if (c->n_group) str_printf(out, "MRR: mean of 1 over the rank; IQM: mean of the middle half of the runs, its interval from\n"
+                               "  %d resamples of seeds within tasks, seed %d; over tasks, p speaks of these tasks alone\n", STATS_RESAMPLES, STATS_SEED);
 }
 
 static void write_mixed(const struct compare *c, struct str *out)

@@ -320,7 +320,8 @@ static void the_screen_says_what_it_must(void **state)
     contains(screen, "few seeds: with 3,");
     contains(screen, "with 3 pairs p cannot be below 0.250; 6 would allow 0.0312\n");
     contains(screen, "Holm over 2 comparisons\n");
-    contains(screen, "10000 resamples of seeds within tasks, seed 1;");
+    contains(screen, "MRR: mean of 1 over the rank; IQM: mean of the middle half of the runs, its interval from\n"
+             "  10000 resamples of seeds within tasks, seed 1;");
     contains(screen, "mean ranks nearer than CD = 1.39 do not differ");                  /* 1.960 sqrt(2 * 3 / 12) */
     contains(screen, "1 seed had no partner and stands in no pair\n");
     contains(screen, "shift none seed 3, failed: loss is nan at step 7\n");
