@@ -173,6 +173,13 @@ static void print_summary(const struct merging *m)
     printf("\n");
 }
 
+static int print_end(const struct merging *m, int json)
+{
+    if (json) print_json(m);
+    else print_summary(m);
+    return m->conflicts ? EXIT_CONFLICT : m->refused ? EXIT_DATABASE : EXIT_DONE;
+}
+
 static int merge_all(struct merging *m, struct aside *aside, int n, char **path, int json)
 {
     int rc = 0;
@@ -182,10 +189,15 @@ static int merge_all(struct merging *m, struct aside *aside, int n, char **path,
     }
     if (rc == 0) rc = tell_conflicts(m);
     if (rc == 0 && aside) rc = aside_put_back(aside, m->out, &m->err);
-    if (rc != 0) return cli_fail(m->cmd, EXIT_DATABASE, &m->err);
-    if (json) print_json(m);
-    else print_summary(m);
-    return m->conflicts ? EXIT_CONFLICT : m->refused ? EXIT_DATABASE : EXIT_DONE;
+    return rc == 0 ? print_end(m, json) : cli_fail(m->cmd, EXIT_DATABASE, &m->err);
+}
+
+/* Would all of it be refused?  Then no database is made for it. */
+static int is_hopeless(struct merging *m, int n, char **path)
+{
+    for (int i = 0; i < n; i++) if (is_folder(path[i]) || merge_judge(path[i], &m->err) == 0) return 0;
+    for (int i = 0; i < n; i++) if (merge_judge(path[i], &m->err) != 0) told(m, path[i], NULL, m->err.msg);
+    return 1;
 }
 
 /* In place, or, where SQLite must not write, in a copy that is put back. */
@@ -220,5 +232,6 @@ int cmd_merge(const struct cmd *cmd, int argc, char **argv)
     }
     if (*m.err.msg) return cli_fail(cmd, EXIT_USAGE, &m.err);
     m.db = argv[1];
+    if (access(m.db, F_OK) != 0 && is_hopeless(&m, argc - 2, argv + 2)) return print_end(&m, json);
     return open_and_merge(&m, argc - 2, argv + 2, json);
 }

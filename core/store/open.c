@@ -23,8 +23,7 @@
 #include "store/db.h"
 #include "store/spill.h"
 
-enum { APPLICATION_ID = 0x4C414231,  /* 'LAB1' */
-       WRITER_PATIENCE_MS = 60000, READER_PATIENCE_MS = 10000 };
+enum { WRITER_PATIENCE_MS = 60000, READER_PATIENCE_MS = 10000 };
 
 static const struct { const char *name, *sql; } view[] = {
     { "runs", SQL_VIEWS_RUNS },           { "results", SQL_VIEWS_RESULTS },         { "curves", SQL_VIEWS_CURVES },
@@ -231,9 +230,9 @@ static enum identity identify(struct store *s, int64_t *version, struct lab_err 
     int64_t application, objects;
     if (read_identity(s, &application, version, &objects, err) != 0) return FOREIGN;
     if (!application && !*version && !objects) return EMPTY;
-    if (application != APPLICATION_ID)
+    if (application != DB_APPLICATION)
         return lab_fail(err, "%s: is a database of another program (application id 0x%08x, lab's is 0x%08x); "
-                        "choose another file with --db", s->path, (unsigned)application, (unsigned)APPLICATION_ID);
+                        "choose another file with --db", s->path, (unsigned)application, (unsigned)DB_APPLICATION);
     if (*version > DB_SCHEMA)
         return lab_fail(err, "%s: was written by a newer lab (schema %" PRId64 ", this one reads %d); "
                         "use that lab or choose another file with --db", s->path, *version, DB_SCHEMA);
