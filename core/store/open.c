@@ -128,6 +128,8 @@ static int survey(const struct store *s, struct place *p, struct lab_err *err)
 
     if (s->mode == STORE_WRITE && make_folder(s, p->folder, err) != 0) return -1;
     p->exists = stat(s->path, &file) == 0;
+    if (!p->exists && errno != ENOENT)
+        return lab_fail(err, "%s: cannot be reached: %s; change that or choose another with --db", s->path, strerror(errno));
     if (!p->exists && s->mode == STORE_READ)
         return lab_fail(err, "%s: there is no database yet (%s); `lab run FILE.ini` makes one", s->path, strerror(errno));
     if (p->exists && !S_ISREG(file.st_mode)) return lab_fail(err, "%s: is not a file; choose another with --db", s->path);
