@@ -211,6 +211,7 @@ static int open_and_merge(struct merging *m, int n, char **path, int json)
     store_network(folder, network);
     if (*network && aside_open(&aside, m->db, &m->err) != 0) return cli_fail(m->cmd, EXIT_DATABASE, &m->err);
     int code = run_open(m->cmd, &m->out, *network ? aside.copy : m->db);
+    if (code == EXIT_DONE && !*network) m->db = store_path(m->out);          /* weights go beside it, links followed */
     if (code == EXIT_DONE) code = merge_all(m, *network ? &aside : NULL, n, path, json);
     store_close(m->out);
     aside_close(&aside);

@@ -115,6 +115,26 @@ static int make_folder(const struct store *s, const char *folder, struct lab_err
     }
 }
 
+/* A database has one place, whatever links lead there: what stands beside it, its lock too, must be the same for all who come. */
+static int follow_links(struct store *s, struct lab_err *err)
+{
+    enum { MOST = 40 };                              /* as the kernel; what goes in circles is refused when it is opened */
+    char target[4096];
+    ssize_t n;
+    for (int i = 0; s->path && i < MOST && (n = readlink(s->path, target, sizeof target - 1)) >= 0; i++) {
+        struct str path = { 0 };
+        const char *slash = strrchr(s->path, '/');
+        target[n] = '\0';
+        if (*target != '/' && slash) str_addn(&path, s->path, (size_t)(slash - s->path) + 1);
+        str_add(&path, target);
+        free(s->path);
+        s->path = path.failed ? NULL : mem_strdup(path.text, err);
+        if (path.failed) lab_fail(err, "out of memory for a path");
+        str_free(&path);
+    }
+    return s->path ? 0 : -1;
+}
+
 static int survey(const struct store *s, struct place *p, struct lab_err *err)
 {
     struct stat file, folder, wal;
@@ -394,7 +414,7 @@ int store_open(struct store **out, const char *path, enum store_mode mode, struc
     s->mode = mode;
     s->lock_fd = -1;
     s->path = mem_strdup(path, err);
-    if (!s->path || survey(s, &place, err) != 0 || place_fits(s, &place, err) != 0 || connect(s, &place, err) != 0) goto fail;
+    if (!s->path || follow_links(s, err) != 0 || survey(s, &place, err) != 0 || place_fits(s, &place, err) != 0 || connect(s, &place, err) != 0) goto fail;
     int64_t version;
     enum identity found = identify(s, &version, err);
     if (found == FOREIGN) goto fail;
