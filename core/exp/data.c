@@ -124,11 +124,21 @@ static int draw_length(const struct run_config *c, int64_t step, int index)
     return between(&r, lo, hi);
 }
 
+/* The longest first: neighbours then have little padding to compute together. */
+static void draw_lengths(struct data *d, int64_t step)
+{
+    for (int i = 0, at; i < d->config->train.batch; i++) {
+        int length = draw_length(d->config, step, i + 1);
+        for (at = i; at > 0 && d->length[at - 1] < length; at--) d->length[at] = d->length[at - 1];
+        d->length[at] = length;
+    }
+}
+
 int data_train(struct data *d, int64_t step, struct lab_err *err)
 {
     const struct train_options *t = &d->config->train;
-    for (int i = 0; i < t->batch; i++)
-        d->length[i] = t->per == LENGTH_PER_EXAMPLE ? draw_length(d->config, step, i + 1) : i ? d->length[0] : draw_length(d->config, step, 0);
+    if (t->per == LENGTH_PER_EXAMPLE) draw_lengths(d, step);
+    else for (int i = 0; i < t->batch; i++) d->length[i] = i ? d->length[0] : draw_length(d->config, step, 0);
     return fill(d, (uint64_t)d->config->seed, LAB_TRAIN, step * t->batch, t->batch, err);
 }
 

@@ -2,8 +2,9 @@
  *
  * Positions come from the run's source (positions.h), or from a task that writes its own.
  * Example n of a split depends on (task options, seed, split, n, length) alone; training step s
- * takes examples s*batch .. s*batch + batch-1 of the run's seed.  Shorter sequences of a batch are
- * padded: no key, no target, so that neither attention nor loss nor score sees the padding.
+ * takes examples s*batch .. s*batch + batch-1 of the run's seed.  Where each has a length of its own
+ * the longest comes first, and the others are padded: no key, no target, so that neither attention
+ * nor loss nor score sees the padding.
  */
 #ifndef LAB_EXP_DATA_H
 #define LAB_EXP_DATA_H

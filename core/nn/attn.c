@@ -126,23 +126,25 @@ void attn_plan(struct attn *a, struct arena *arena, int batch, int tokens, int l
 
 /* ---- between [B,T,ld] and [B,H,T,dh] ---- */
 
+/* Heads are short: a call for each would cost more than the copy. */
+static inline void copy(real *restrict out, const real *restrict x, int n)
+{
+    for (; n >= 8; n -= 8, out += 8, x += 8) memcpy(out, x, 8 * sizeof *out);
+    for (int i = 0; i < n; i++) out[i] = x[i];
+}
 static void gather(real *restrict out, const real *restrict x, long ld, int B, int H, int T, int dh)
 {
     for (int b = 0; b < B; b++)
         for (int h = 0; h < H; h++)
-            for (int t = 0; t < T; t++, out += dh) {
-                const real *row = x + ((long)b * T + t) * ld + h * dh;
-                for (int c = 0; c < dh; c++) out[c] = row[c];
-            }
+            for (int t = 0; t < T; t++, out += dh)
+                copy(out, x + ((long)b * T + t) * ld + h * dh, dh);
 }
 static void scatter(real *restrict x, const real *restrict in, long ld, int B, int H, int T, int dh)
 {
     for (int b = 0; b < B; b++)
         for (int h = 0; h < H; h++)
-            for (int t = 0; t < T; t++, in += dh) {
-                real *row = x + ((long)b * T + t) * ld + h * dh;
-                for (int c = 0; c < dh; c++) row[c] = in[c];
-            }
+            for (int t = 0; t < T; t++, in += dh)
+                copy(x + ((long)b * T + t) * ld + h * dh, in, dh);
 }
 
 /* ---- what both passes of the fused path share ---- */
@@ -188,7 +190,7 @@ static struct lab_call bias_call(const struct pass *p)
 }
 
 /* Is the bias one tile, the same for all sequences of the step?  Then it is computed once for all chunks, and so is its gradient. */
-static int shared_bias(const struct pass *p) { return p->batch->T <= TILE && p->batch->pos_stride == 0; }
+static int shared_bias(const struct pass *p) { return p->a->longest <= TILE && p->batch->pos_stride == 0; }
 static size_t set_at(const struct pass *p)
 {
     return shared_bias(p) && !(p->a->encoder->flags & LAB_E_LAYER_INVARIANT) ? (size_t)p->layer * tile_elements(p->a) : 0;
@@ -203,11 +205,12 @@ static void bias_tile(const struct pass *p)
     unsigned char *ready = &a->bias_ready[set_at(p) / tile_elements(a)];
     if (*ready) return;
     *ready = (unsigned char)shared_bias(p);
-    zero(a->bias, (size_t)a->H * p->tq * p->tk);
+    if (*ready) c.Tq = c.Tk = a->longest;        /* this chunk's sequences may be shorter than the next one's */
+    zero(a->bias, (size_t)a->H * c.Tq * c.Tk);
     TIMED(TIMES_HOOKS, a->encoder->bias(a->self, &c, a->bias));
     for (int h = 0; h < a->H; h++)
-        for (int i = 0; i < p->tq; i++)
-            for (int j = 0; j < p->tk; j++) bias_t[(h * TILE + j) * TILE + i] = a->bias[(h * p->tq + i) * p->tk + j];
+        for (int i = 0; i < c.Tq; i++)
+            for (int j = 0; j < c.Tk; j++) bias_t[(h * TILE + j) * TILE + i] = a->bias[(h * c.Tq + i) * c.Tk + j];
 }
 static void bias_tile_bwd(const struct pass *p)
 {
@@ -221,8 +224,9 @@ static void bias_tile_bwd(const struct pass *p)
     TIMED(TIMES_HOOKS, a->encoder->bias_bwd(a->self, &c, a->dbias));
 }
 
-void attn_begin(struct attn *a)
+void attn_begin(struct attn *a, int T)
 {
+    a->longest = T;
     if (!a->encoder->bias) return;
     memset(a->bias_ready, 0, bias_sets(a));
     if (a->dbias_t) zero(a->dbias_t, bias_sets(a) * tile_elements(a));

@@ -33,6 +33,7 @@ struct attn {
     lab_real *bias, *dbias;                      /* [H, tile, tile] as the hook sees it */
     lab_real *bias_t, *dbias_t;                  /* [sets, H, tile, tile] transposed; one set serves all layers where they agree */
     unsigned char *bias_ready;                   /* [sets] computed since attn_begin, and good for all sequences */
+    int32_t longest;                             /* tokens of a sequence of the step's batch; a chunk of it may be shorter */
     lab_real *max, *sum, *acc;                   /* running softmax of a row of tiles: [chunk,H,tile(,dh)] */
     lab_real *s, *logits, *att, *datt, *o;       /* general path: [chunk,H,T,T]; o [chunk,H,T,dh] */
     lab_real *v, *dv, *dlogits;                  /* general path */
@@ -50,9 +51,9 @@ void attn_plan(struct attn *, struct arena *, int batch, int tokens, int longest
 /* Elements that the forward of one layer keeps for its backward, over the same batches. */
 size_t attn_kept(const struct attn *, int batch, int tokens, int longest);
 
-/* Before the first forward of a step (or of an evaluation batch): weights and positions may have changed. */
-void attn_begin(struct attn *);
-/* After the last backward of a step: hands on the gradient of biases that were shared by its sequences.  batch: any part of the step's. */
+/* Before the first forward of a step (or of an evaluation batch) with T tokens: weights and positions may have changed. */
+void attn_begin(struct attn *, int T);
+/* After the last backward of a step: hands on the gradient of biases that were shared by its sequences.  batch: the whole step's. */
 void attn_end(struct attn *, const struct model_batch *batch, uint32_t step);
 
 /* out [B,T,d] from qkv [B,T,3d] (queries, keys, values; biases added).  kept: attn_kept elements for the backward; NULL: none follows. */

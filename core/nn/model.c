@@ -33,6 +33,22 @@ struct lookup {
     real *x, *dx, *qkv, *dqkv;       /* [V+T,d] [V+T,d] [V+T,3d] [V+T,3d] tokens, then positions */
 };
 
+/* After the last attention a token's row goes its own way to its logits, so in a training step only those with a target go on:
+ * of a task with a prompt, half of them or fewer. */
+struct scored {
+    int n;                           /* 0: all tokens go on */
+    int32_t *token, *target;         /* [N] which of the batch's tokens they are, and theirs */
+    float *weight;                   /* [N] theirs */
+    real *att, *residual;            /* [N,d] their rows of what the last attention has left */
+};
+
+/* A chunk of a padded batch, without the columns that are padding in all of its sequences. */
+struct trimmed {
+    int32_t *token, *target, *pos;   /* [N] */
+    float *weight;                   /* [N] */
+    uint8_t *key_ok;                 /* [N] */
+};
+
 struct space {                       /* activations of one forward; inference lets all layers share one set */
     real *embed_pos;                 /* [T,d] what the embed hook adds, where all sequences share their positions */
     real *spare;                     /* [T,d] scratch */
@@ -44,6 +60,8 @@ struct space {                       /* activations of one forward; inference le
     real *dqkv, *dact, *dpre;        /* [N,3d] [N,f] [N,f or 2f] */
     real *logits;                    /* [N,V] */
     struct lookup lookup;
+    struct scored scored;
+    struct trimmed trimmed;
     real *some_logits, *some_qkv, *every_pos;    /* decoding: [N,V] and [N+1,3d] of the rows in work; [N,d] what the embed hook adds */
     struct attn attn;
 };
@@ -255,6 +273,23 @@ static void plan_lookup(const struct model_setup *s, struct lookup *l, struct ar
     for (int i = 0; i < (train ? 4 : 2); i++) *by_row[i] = arena_take(arena, most * (i % 2 ? 3 * d : d) * sizeof(real));
 }
 
+static void plan_scored(struct scored *r, struct arena *arena, size_t n, size_t d)
+{
+    r->token = arena_take(arena, n * sizeof *r->token);
+    r->target = arena_take(arena, n * sizeof *r->target);
+    r->weight = arena_take(arena, n * sizeof *r->weight);
+    r->att = arena_take(arena, n * d * sizeof(real));
+    r->residual = arena_take(arena, n * d * sizeof(real));
+}
+
+static void plan_trimmed(struct trimmed *t, struct arena *arena, size_t n)
+{
+    int32_t **ids[] = { &t->token, &t->target, &t->pos };
+    for (int i = 0; i < 3; i++) *ids[i] = arena_take(arena, n * sizeof(int32_t));
+    t->weight = arena_take(arena, n * sizeof *t->weight);
+    t->key_ok = arena_take(arena, n * sizeof *t->key_ok);
+}
+
 static void plan_space(struct model *m, struct space *s, struct arena *arena, int B, int N, int longest, int train)
 {
     const struct model_options *o = &m->setup.options;
@@ -291,6 +326,7 @@ static void plan_space(struct model *m, struct space *s, struct arena *arena, in
     }
 #undef TAKE
     plan_lookup(&m->setup, &s->lookup, arena, B, N, longest, train);
+    if (train) plan_scored(&s->scored, arena, n, d), plan_trimmed(&s->trimmed, arena, n);
     attn_plan(&s->attn, arena, B, N, longest, train);
 }
 
@@ -554,6 +590,7 @@ static void lookup_end(struct model *m, const struct model_batch *b, uint32_t st
     TIMED(TIMES_HOOKS, e->embed_bwd(m->setup.encoder_self, &c, l->dx + V * d));
 }
 
+/* Up to the output projection. */
 static void attention_fwd(struct model *m, struct space *s, const struct model_batch *b, const real *x, int l, int train)
 {
     const struct layer *w = &m->state->layer[l];
@@ -566,11 +603,10 @@ static void attention_fwd(struct model *m, struct space *s, const struct model_b
         m->kern->add_bias(s->qkv[l], w->in_b.w, N, 3 * d);
     }
     TIMED(TIMES_ATTENTION, attn_fwd(&s->attn, s->att[l], s->kept[l], s->qkv[l], b, l, train, m->state->step));
-    if (m->attention && !train) {            /* branch is free until the line below, the values are used up */
+    if (m->attention && !train) {            /* branch is free until the output projection, the values are used up */
         size_t square = (size_t)b->B * m->setup.options.heads * b->T * b->T;
         attn_weights(&s->attn, m->attention + l * square, s->branch, s->qkv[l], b, l);
     }
-    linear_fwd(m->kern, s->branch, s->att[l], &w->out, N);
 }
 
 static void feed_forward_fwd(struct model *m, struct space *s, const real *x, int N, int l)
@@ -610,7 +646,34 @@ static void pack_weights(struct model *m)
     linear_pack(m->kern, &m->state->head);
 }
 
-static void forward(struct model *m, const struct model_batch *b, int train, uint32_t step)
+/* Finds the batch's scored tokens; what is dropped from a row depends on where it stands, so then all go on. */
+static void find_scored(const struct model *m, struct scored *r, const struct model_batch *b)
+{
+    int N = b->B * b->T, n = 0;
+    for (int i = 0; i < N && m->setup.options.dropout == 0; i++) {
+        if (b->target[i] < 0) continue;
+        r->token[n] = i, r->target[n] = b->target[i];
+        if (b->weight) r->weight[n] = b->weight[i];
+        n++;
+    }
+    r->n = n < N ? n : 0;
+}
+static const real *pick_rows(real *out, const real *x, const struct scored *r, size_t d)
+{
+    for (int i = 0; i < r->n; i++) memcpy(out + (size_t)i * d, x + (size_t)r->token[i] * d, d * sizeof *out);
+    return out;
+}
+/* In place: row i goes where token i stands, and zeros go between them. */
+static void spread_rows(real *x, const struct scored *r, int N, size_t d)
+{
+    for (int at = N - 1, i = r->n - 1; at >= 0; at--) {
+        if (i >= 0 && r->token[i] == at) memmove(x + (size_t)at * d, x + (size_t)i-- * d, d * sizeof *x);
+        else memset(x + (size_t)at * d, 0, d * sizeof *x);
+    }
+}
+
+/* scored: after the last attention only tokens with a target go on, and the logits are theirs alone. */
+static void forward(struct model *m, const struct model_batch *b, int train, int scored, uint32_t step)
 {
     struct model_state *st = m->state;
     struct space *s = space_of(m, train);
@@ -618,13 +681,25 @@ static void forward(struct model *m, const struct model_batch *b, int train, uin
     int pre = o->norm == MODEL_PRE_NORM, N = b->B * b->T, last = 2 * o->layers;
     st->step = step;
     st->first_token = (size_t)b->first * b->T;
+    s->scored.n = 0;
+    if (scored) find_scored(m, &s->scored, b);
     embed(m, s, pre ? s->residual : s->out[0], b, train);
     if (pre) join_fwd(m, s, 0, s->residual, NULL, NULL, N, train);
     for (int j = 1; j <= last; j++) {
         int l = (j - 1) / 2;
-        if (j % 2) attention_fwd(m, s, b, s->out[j - 1], l, train);
-        else feed_forward_fwd(m, s, s->out[j - 1], N, l);
-        join_fwd(m, s, j, pre ? s->residual : s->out[j - 1], s->branch, j % 2 ? st->layer[l].out_b.w : st->layer[l].down_b.w, N, train);
+        const real *residual = pre ? s->residual : s->out[j - 1], *att = s->att[l];
+        if (j % 2) {
+            attention_fwd(m, s, b, s->out[j - 1], l, train);
+            if (j == last - 1 && s->scored.n) {
+                N = s->scored.n;
+                att = pick_rows(s->scored.att, att, &s->scored, (size_t)o->d_model);
+                residual = pick_rows(s->scored.residual, residual, &s->scored, (size_t)o->d_model);
+            }
+            linear_fwd(m->kern, s->branch, att, &st->layer[l].out, N);
+        } else {
+            feed_forward_fwd(m, s, s->out[j - 1], N, l);
+        }
+        join_fwd(m, s, j, residual, s->branch, j % 2 ? st->layer[l].out_b.w : st->layer[l].down_b.w, N, train);
     }
     m->hidden = s->out[last];
     m->logits = s->logits;
@@ -685,7 +760,7 @@ static void begin(struct model *m, const struct model_batch *whole, int train, u
 {
     struct space *s = space_of(m, train);
     pack_weights(m);
-    TIMED(TIMES_ATTENTION, attn_begin(&s->attn));
+    TIMED(TIMES_ATTENTION, attn_begin(&s->attn, whole->T));
     embed_begin(m, s, whole, train, step);
     lookup_begin(m, s, whole, train);
 }
@@ -698,7 +773,7 @@ static void end(struct model *m, const struct model_batch *whole, uint32_t step)
 void model_forward(struct model *m, const struct model_batch *b, int train, uint32_t step)
 {
     begin(m, b, train, step);
-    forward(m, b, train, step);
+    forward(m, b, train, 0, step);
 }
 
 /* ---- loss and backward ---- */
@@ -715,13 +790,16 @@ double model_loss(struct model *m, const struct model_batch *b)
     return m->kern->xent(NULL, m->logits, b->target, b->weight, 0, b->B * b->T, m->setup.vocab_out) / total_weight(b);
 }
 
-/* dy is the gradient of the branch's output; dx gets (add: is added) that of its input.  dx may be dy, which is read first. */
+/* dy is the gradient of the branch's output; dx gets (add: is added) that of its input.  dx may be dy, which is read first.
+ * Where only scored tokens went on, all come back: with gradient 0 on the residual stream, too. */
 static void attention_bwd(struct model *m, struct space *s, const struct model_batch *b, real *dx, int add, const real *dy, const real *x, int l)
 {
     const struct layer *w = &m->state->layer[l];
     int d = m->setup.options.d_model, N = b->B * b->T;
     real *datt = s->branch;          /* the branch's own output is not needed any more */
-    linear_bwd(m->kern, datt, 0, dy, s->att[l], &w->out, N);
+    const struct scored *r = l == m->setup.options.layers - 1 && s->scored.n ? &s->scored : NULL;
+    linear_bwd(m->kern, datt, 0, dy, r ? r->att : s->att[l], &w->out, r ? r->n : N);
+    if (r) spread_rows(datt, r, N, (size_t)d), spread_rows(s->dstream, r, N, (size_t)d);
     TIMED(TIMES_ATTENTION, attn_bwd(&s->attn, s->dqkv, datt, s->att[l], s->kept[l], s->qkv[l], b, l, m->state->step));
     if (l == 0 && s->lookup.rows) {          /* post-norm: what dx holds is added to, by lookup_end */
         real *dqkv = s->lookup.dqkv;
@@ -766,9 +844,12 @@ static double backward(struct model *m, const struct model_batch *b, double tota
     struct space *s = &st->train;
     const struct kern *k = m->kern;
     const struct model_options *o = &m->setup.options;
-    int N = b->B * b->T, d = o->d_model, V = m->setup.vocab_out, pre = o->norm == MODEL_PRE_NORM, last = 2 * o->layers;
+    int all = b->B * b->T, N = s->scored.n ? s->scored.n : all, d = o->d_model, V = m->setup.vocab_out;
+    int pre = o->norm == MODEL_PRE_NORM, last = 2 * o->layers;
+    const int32_t *target = N < all ? s->scored.target : b->target;
+    const float *weight = N < all && b->weight ? s->scored.weight : b->weight;
     double loss;
-    TIMED(TIMES_LOSS, loss = k->xent(m->logits, m->logits, b->target, b->weight, 1 / total, N, V) / total);
+    TIMED(TIMES_LOSS, loss = k->xent(m->logits, m->logits, target, weight, 1 / total, N, V) / total);
     linear_bwd(m->kern, s->dnormed, 0, m->logits, m->hidden, &st->head, N);
     if (st->head_b.g) k->column_sum(st->head_b.g, m->logits, N, V);
     /* Post-norm: dstream is the gradient through the norm; the branch's is added, and it becomes dnormed of the join before.
@@ -787,7 +868,7 @@ static double backward(struct model *m, const struct model_batch *b, double tota
             dy = s->dbranch;
         }
         real *dx = pre ? s->dnormed : s->dstream;
-        if (j % 2) attention_bwd(m, s, b, dx, !pre, dy, s->out[j - 1], l);
+        if (j % 2) attention_bwd(m, s, b, dx, !pre, dy, s->out[j - 1], l), N = all;
         else feed_forward_bwd(m, s, dx, !pre, dy, s->out[j - 1], N, l);
         if (!pre) { real *swap = s->dnormed; s->dnormed = s->dstream; s->dstream = swap; }
     }
@@ -807,22 +888,64 @@ double model_backward(struct model *m, const struct model_batch *b)
 
 int model_chunk(const struct model *m, int T) { return chunk_of(&m->setup, T); }
 
+/* Tokens of sequence i up to its padding. */
+static int tokens_of(const struct model_batch *b, int i)
+{
+    int n = b->T;
+    for (size_t at = (size_t)i * b->T; n > 1 && !b->key_ok[at + n - 1] && b->target[at + n - 1] < 0; ) n--;
+    return n;
+}
+
+/* The first T of b's columns. */
+static void trim(struct model_batch *b, const struct trimmed *to, int T)
+{
+    int padded = 0;
+    for (int i = 0; i < b->B; i++) {
+        size_t from = (size_t)i * b->T, at = (size_t)i * T, n = (size_t)T;
+        memcpy(to->token + at, b->token + from, n * sizeof *to->token);
+        memcpy(to->target + at, b->target + from, n * sizeof *to->target);
+        memcpy(to->key_ok + at, b->key_ok + from, n * sizeof *to->key_ok);
+        if (b->weight) memcpy(to->weight + at, b->weight + from, n * sizeof *to->weight);
+        if (b->pos_stride) memcpy(to->pos + at, b->pos + (size_t)i * b->pos_stride, n * sizeof *to->pos);
+        padded |= memchr(to->key_ok + at, 0, n) != NULL;
+    }
+    b->T = T, b->token = to->token, b->target = to->target, b->key_ok = padded ? to->key_ok : NULL;
+    if (b->weight) b->weight = to->weight;
+    if (b->pos_stride) b->pos = to->pos, b->pos_stride = T;
+}
+
+/* The sequences from `first` on that are computed together; of a padded batch as many as fit without their common padding,
+ * except that what is dropped from a row depends on where it stands. */
+static struct model_batch chunk_from(const struct model *m, const struct model_batch *whole, int first)
+{
+    struct model_batch b = *whole;
+    int T = whole->T, count = model_chunk(m, T), left = whole->B - first, room = count * T, longest = 1;
+    size_t at = (size_t)first * T;
+    b.first = whole->first + first;
+    b.token += at, b.target += at, b.pos += (size_t)first * whole->pos_stride;
+    if (b.weight) b.weight += at;
+    if (b.key_ok) b.key_ok += at;
+    b.B = left < count ? left : count;
+    if (!b.key_ok || m->setup.options.dropout > 0) return b;
+    for (b.B = 0; b.B < left; b.B++) {
+        int n = tokens_of(&b, b.B), wide = n > longest ? n : longest;
+        if (wide * (b.B + 1) > room) break;
+        longest = wide;
+    }
+    trim(&b, &m->state->train.trimmed, longest);
+    return b;
+}
+
 double model_step(struct model *m, const struct model_batch *whole, uint32_t step)
 {
     double total = total_weight(whole), loss = 0;
-    int chunk = model_chunk(m, whole->T), T = whole->T;
     zero_grads(m);
     begin(m, whole, 1, step);
-    for (int first = 0; first < whole->B; first += chunk) {
-        size_t at = (size_t)first * T;
-        struct model_batch b = *whole;
-        b.B = whole->B - first < chunk ? whole->B - first : chunk;
-        b.first = whole->first + first;
-        b.token += at, b.target += at, b.pos += (size_t)first * whole->pos_stride;
-        if (b.weight) b.weight += at;
-        if (b.key_ok) b.key_ok += at;
-        forward(m, &b, 1, step);
+    for (int first = 0; first < whole->B; ) {
+        struct model_batch b = chunk_from(m, whole, first);
+        forward(m, &b, 1, 1, step);
         loss += backward(m, &b, total);
+        first += b.B;
     }
     end(m, whole, step);
     return loss;

@@ -104,6 +104,7 @@ double model_backward(struct model *, const struct model_batch *);
 
 /* Sequences of length T whose activations the model keeps at once in training: a few hundred tokens stay in the cache. */
 int model_chunk(const struct model *, int T);
-/* The gradient and the loss of a whole training batch, by chunks: what a training step calls before optim_step. */
+/* The gradient and the loss of a whole training batch, by chunks: what a training step calls before optim_step.  After the last
+ * attention it goes on with the tokens that have a target; what logits and hidden hold then is nobody's business. */
 double model_step(struct model *, const struct model_batch *, uint32_t step);
 #endif

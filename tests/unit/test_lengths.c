@@ -190,29 +190,41 @@ static void padding_is_neither_trained_nor_scored(void **unused)
 }
 
 /* The loss and the gradient of a padded batch are those of its sequences, weighted by their numbers of targets. */
-static void padding_is_outside_the_loss(void **unused)
+static void check_padded(const char *encoder, const char *lengths)
 {
-    (void)unused;
+    char settings[128];
     struct rig r;
-    rig_init(&r, "rope", "reverse", "reverse", "[train]\nlength = 1..9\nper = example\nbatch = 8\n[model]\nd_model = 32\n");
+    snprintf(settings, sizeof settings, "[train]\nlength = %s\nper = example\nbatch = 8\n[model]\nd_model = 32\n", lengths);
+    rig_init(&r, encoder, "reverse", "reverse", settings);
     struct model m = model_of(&r);
     double sum = 0;
-    int targets = 0, T;
+    int targets = 0, last = m.n_param - 1, T;
     train(&r, 2);
     struct model_batch b = r.data.batch;
     double whole = model_step(&m, &b, 0);
-    lab_real gradient = m.param[0].grad[5], expected = 0;
+    lab_real gradient[2] = { m.param[0].grad[5], m.param[last].grad[0] }, expected[2] = { 0, 0 };
     for (int i = 0; i < b.B; i++) {
         T = r.data.length[i];
+        if (i && T > r.data.length[i - 1]) fail_msg("%s: %d tokens after %d", encoder, T, (int)r.data.length[i - 1]);
         struct model_batch alone = { .B = 1, .T = T, .token = b.token + i * b.T, .target = b.target + i * b.T, .pos = b.pos };
         sum += model_step(&m, &alone, 0) * T;
-        expected += m.param[0].grad[5] * (lab_real)T;
+        expected[0] += m.param[0].grad[5] * (lab_real)T, expected[1] += m.param[last].grad[0] * (lab_real)T;
         targets += T;
     }
-    if (fabs(whole - sum / targets) > 1e-5) fail_msg("loss %g, expected %g", whole, sum / targets);
-    if (fabs((double)gradient - (double)expected / targets) > 1e-5) fail_msg("gradient %g, expected %g", (double)gradient, (double)expected / targets);
+    if (fabs(whole - sum / targets) > 1e-5) fail_msg("%s: loss %g, expected %g", encoder, whole, sum / targets);
+    for (int i = 0; i < 2; i++)
+        if (fabs((double)gradient[i] - (double)expected[i] / targets) > 1e-5)
+            fail_msg("%s: gradient %g, expected %g", encoder, (double)gradient[i], (double)expected[i] / targets);
     model_release(&m);
     rig_release(&r);
+}
+/* One bias serves sequences of several lengths; 60 to 70 tokens are more than one tile, or not, in the same batch. */
+static void padding_is_outside_the_loss(void **unused)
+{
+    static const char *const encoder[] = { "rope", "t5", "fourier", "shaw" }, *const lengths[] = { "1..9", "3..40", "60..70" };
+    (void)unused;
+    for (size_t e = 0; e < sizeof encoder / sizeof *encoder; e++)
+        for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) check_padded(encoder[e], lengths[l]);
 }
 
 /* Positions that the task writes reach the model row by row, and a larger range of ids reaches the encoder. */
