@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/whole.h"
 #include "cli/cmd.h"
 #include "cli/run.h"
@@ -195,9 +196,15 @@ static int merge_all(struct merging *m, struct aside *aside, int n, char **path,
 /* Would all of it be refused?  Then no database is made for it. */
 static int is_hopeless(struct merging *m, int n, char **path)
 {
-    for (int i = 0; i < n; i++) if (is_folder(path[i]) || merge_judge(path[i], &m->err) == 0) return 0;
-    for (int i = 0; i < n; i++) if (merge_judge(path[i], &m->err) != 0) told(m, path[i], NULL, m->err.msg);
-    return 1;
+    struct str why = { 0 };
+    int hope = 0;
+    for (int i = 0; i < n && !hope; i++) {
+        hope = is_folder(path[i]) || merge_judge(path[i], &m->err) == 0;
+        if (!hope) str_printf(&why, "lab merge: %s; left out\n", m->err.msg);
+    }
+    if (!hope) m->refused = n, fputs(str_text(&why), stderr);
+    str_free(&why);
+    return !hope;
 }
 
 /* In place, or, where SQLite must not write, in a copy that is put back. */
