@@ -77,7 +77,9 @@ int cli_parse(const struct cmd *cmd, const struct cli_option *option, int *argc,
         if (!o) return unknown_option(cmd, option, arg);
         if (o->kind == CLI_FLAG && equals) return usage_error(cmd, "no value goes with", o->name, "");
         if (o->kind != CLI_FLAG && !equals && i + 1 == *argc) return usage_error(cmd, "a value is missing after", o->name, o->argument);
-        if (store_value(cmd, o, o->kind == CLI_FLAG ? NULL : equals ? equals + 1 : argv[++i]) != 0) return -1;
+        const char *value = o->kind == CLI_FLAG ? NULL : equals ? equals + 1 : argv[++i];
+        if (value && !*value) return usage_error(cmd, "an empty value came with", o->name, o->argument);      /* an unset variable of a script */
+        if (store_value(cmd, o, value) != 0) return -1;
     }
     *argc = kept;
     return 0;

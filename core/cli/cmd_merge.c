@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/mem.h"
+#include "base/str.h"
 #include "base/whole.h"
 #include "cli/cmd.h"
 #include "cli/run.h"
@@ -174,6 +175,13 @@ static void print_summary(const struct merging *m)
     printf("\n");
 }
 
+static int print_end(const struct merging *m, int json)
+{
+    if (json) print_json(m);
+    else print_summary(m);
+    return m->conflicts ? EXIT_CONFLICT : m->refused ? EXIT_DATABASE : EXIT_DONE;
+}
+
 static int merge_all(struct merging *m, struct aside *aside, int n, char **path, int json)
 {
     int rc = 0;
@@ -183,10 +191,21 @@ static int merge_all(struct merging *m, struct aside *aside, int n, char **path,
     }
     if (rc == 0) rc = tell_conflicts(m);
     if (rc == 0 && aside) rc = aside_put_back(aside, m->out, &m->err);
-    if (rc != 0) return cli_fail(m->cmd, EXIT_DATABASE, &m->err);
-    if (json) print_json(m);
-    else print_summary(m);
-    return m->conflicts ? EXIT_CONFLICT : m->refused ? EXIT_DATABASE : EXIT_DONE;
+    return rc == 0 ? print_end(m, json) : cli_fail(m->cmd, EXIT_DATABASE, &m->err);
+}
+
+/* Would all of it be refused?  Then no database is made for it. */
+static int is_hopeless(struct merging *m, int n, char **path)
+{
+    struct str why = { 0 };
+    int hope = 0;
+    for (int i = 0; i < n && !hope; i++) {
+        hope = is_folder(path[i]) || merge_judge(path[i], &m->err) == 0;
+        if (!hope) str_printf(&why, "lab merge: %s; left out\n", m->err.msg);
+    }
+    if (!hope) m->refused = n, fputs(str_text(&why), stderr);
+    str_free(&why);
+    return !hope;
 }
 
 /* In place, or, where SQLite must not write, in a copy that is put back. */
@@ -200,6 +219,7 @@ static int open_and_merge(struct merging *m, int n, char **path, int json)
     store_network(folder, network);
     if (*network && aside_open(&aside, m->db, &m->err) != 0) return cli_fail(m->cmd, EXIT_DATABASE, &m->err);
     int code = run_open(m->cmd, &m->out, *network ? aside.copy : m->db);
+    if (code == EXIT_DONE && !*network) m->db = store_path(m->out);          /* weights go beside it, links followed */
     if (code == EXIT_DONE) code = merge_all(m, *network ? &aside : NULL, n, path, json);
     store_close(m->out);
     aside_close(&aside);
@@ -221,5 +241,6 @@ int cmd_merge(const struct cmd *cmd, int argc, char **argv)
     }
     if (*m.err.msg) return cli_fail(cmd, EXIT_USAGE, &m.err);
     m.db = argv[1];
+    if (access(m.db, F_OK) != 0 && is_hopeless(&m, argc - 2, argv + 2)) return print_end(&m, json);
     return open_and_merge(&m, argc - 2, argv + 2, json);
 }

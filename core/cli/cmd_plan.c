@@ -1,4 +1,5 @@
 /* cmd_plan -- `lab plan FILE.ini`: the runs, what is done, parameters, expected time.  Starts nothing, writes nothing. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -198,7 +199,7 @@ static int examine_all(const char *db, struct row *row, size_t n, struct lab_err
 {
     struct store *store = NULL;
     size_t i = 0;
-    if (access(db, F_OK) == 0 && store_open(&store, db, STORE_READ, err) != 0) return -1;
+    if ((access(db, F_OK) == 0 || errno != ENOENT) && store_open(&store, db, STORE_READ, err) != 0) return -1;
     while (i < n && examine(store, &row[i], err) == 0) i++;
     store_close(store);
     return i == n ? 0 : -1;

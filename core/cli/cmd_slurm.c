@@ -152,7 +152,7 @@ static int freeze_sweep(const struct sweep *sweep, const struct choice *choice, 
                       folder.text, before, tasks);
     if (rc == 0) rc = frozen_write(folder.text, sweep, choice->plugin.value, choice->plugin.n, tasks, err);
     if (rc == 0 && !realpath(folder.text, plan)) rc = lab_fail(err, "%s: %s", folder.text, strerror(errno));
-    if (rc == 0 && access(choice->db, F_OK) == 0) rc = shards_add_known(plan, choice->db, &known, err);
+    if (rc == 0 && (access(choice->db, F_OK) == 0 || errno != ENOENT)) rc = shards_add_known(plan, choice->db, &known, err);
     if (rc == 0 && known) fprintf(stderr, "lab slurm: %" PRId64 " of %zu runs are done already in %s\n", known, sweep->n, choice->db);
     if (rc == 0) rc = write_scripts(&job, choice, max_array, array, err);
 out:

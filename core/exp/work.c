@@ -1,7 +1,7 @@
 /* work -- see work.h.
  *
- * A job is eleven texts, each ended by NUL, so that a path may hold any character:
- * "lab job 2", kind, run key, encoder's file, task's file, weights' path, checkpoints' path,
+ * A job is thirteen texts, each ended by NUL, so that a path may hold any character:
+ * "lab job 3", kind, run key, encoder's file and its SHA-256, task's file and its SHA-256, weights' path, checkpoints' path,
  * attempt, the checkpoint to go on from (a or b and its step, or nothing), lengths and the run's settings.
  * Plugins run inside this process: whatever they do to it, the supervisor sees a pipe that ends.
  */
@@ -28,8 +28,8 @@ enum { STATUS_DONE = 0, STATUS_FAILED = 1, STATUS_INTERRUPTED = 75,
 static const char *const kind_name[] = { [WORK_TRAIN] = "train", [WORK_EVALUATE] = "evaluate", [WORK_CEILING] = "ceiling" };
 enum { N_KIND = sizeof kind_name / sizeof *kind_name };
 
-enum field { FORMAT, KIND, KEY, ENCODER_FILE, TASK_FILE, WEIGHTS, CHECKPOINT, ATTEMPT, RESUME, LENGTHS, SETTINGS, N_FIELD };
-static const char format[] = "lab job 2";
+enum field { FORMAT, KIND, KEY, ENCODER_FILE, ENCODER_SHA256, TASK_FILE, TASK_SHA256, WEIGHTS, CHECKPOINT, ATTEMPT, RESUME, LENGTHS, SETTINGS, N_FIELD };
+static const char format[] = "lab job 3";
 
 static const struct lab_option lengths_row = { "lengths", OPTION_LIST, 0, NULL, 1, INT32_MAX, NULL, NULL };
 
@@ -45,7 +45,9 @@ void work_write(struct str *out, const struct work_job *job)
     add_field(out, kind_name[job->kind]);
     add_field(out, job->config->key);
     add_field(out, job->config->encoder_file->path);
+    add_field(out, job->config->encoder_file->sha256);
     add_field(out, job->config->task_file->path);
+    add_field(out, job->config->task_file->sha256);
     add_field(out, job->weights);
     add_field(out, job->checkpoint);
     add_field(out, job->attempt);
@@ -209,6 +211,13 @@ static int check_key(const struct run_config *config, const char *key, struct la
                     key, config->key);
 }
 
+/* What is trained is entered as trained by the file that the supervisor has seen. */
+static int check_file(const struct plugin_file *file, const char *sha256, struct lab_err *err)
+{
+    if (!strcmp(file->sha256, sha256)) return 0;
+    return lab_fail(err, "%s was changed after `lab` had begun; `lab retry` trains with what it is now", file->path);
+}
+
 /* The run of the job, built anew from its settings and its two plugin files, then done. */
 static enum train_status load_and_do(struct job *job, const struct record_sink *sink, struct lab_err *err)
 {
@@ -221,7 +230,8 @@ static enum train_status load_and_do(struct job *job, const struct record_sink *
     if (registry_load_files(&registry, path, one_file ? 1 : 2, err) != 0) return TRAIN_FAILED;
     if (conf_read_text(&conf, "job", job->field[SETTINGS], strlen(job->field[SETTINGS]), err) != 0) goto out;
     if (config_build(&config, conf.entry, conf.n, &registry, err) != 0) goto out_conf;
-    if (check_key(&config, job->field[KEY], err) == 0) status = do_job(job, &config, sink, err);
+    if (check_file(config.encoder_file, job->field[ENCODER_SHA256], err) == 0 && check_file(config.task_file, job->field[TASK_SHA256], err) == 0 &&
+        check_key(&config, job->field[KEY], err) == 0) status = do_job(job, &config, sink, err);
     config_free(&config);
 out_conf:
     conf_free(&conf);

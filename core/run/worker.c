@@ -53,6 +53,9 @@ static void limit_memory(int64_t mb)
 #endif
 }
 
+/* One that stands where another is wanted.  Only those: under a small limit there are no more to be had. */
+static int out_of_the_way(int fd) { return fd > 3 ? fd : fcntl(fd, F_DUPFD, 4); }
+
 __attribute__((noreturn))
 static void become(const char *program, int job, int output, int record, int64_t memory_mb)
 {
@@ -60,12 +63,12 @@ static void become(const char *program, int job, int output, int record, int64_t
     char *const argv[] = { "lab", "worker", NULL };
     setpgid(0, 0);
     signals_reset();
-    /* Out of the way first: any of them may stand at 0..3 already. */
-    job = fcntl(job, F_DUPFD, 10), output = fcntl(output, F_DUPFD, 10), record = fcntl(record, F_DUPFD, 10);
-    dup2(job, 0), dup2(output, 1), dup2(output, 2), dup2(record, 3);
-    close_range(4, ~0u, 0);
-    limit_memory(memory_mb);
-    execv(program, argv);
+    job = out_of_the_way(job), output = out_of_the_way(output), record = out_of_the_way(record);
+    if (dup2(job, 0) == 0 && dup2(output, 1) == 1 && dup2(output, 2) == 2 && dup2(record, 3) == 3) {
+        close_range(4, ~0u, 0);
+        limit_memory(memory_mb);
+        execv(program, argv);
+    }
     if (write(2, failed, sizeof failed - 1) < 0) _exit(126);
     _exit(127);
 }

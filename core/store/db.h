@@ -5,11 +5,12 @@
 #include <sys/types.h>
 #include "store/store.h"
 
-enum { DB_SCHEMA = 1,                /* the version that this lab reads and writes */
+enum { DB_APPLICATION = 0x4C414231,  /* 'LAB1': whose file it is */
+       DB_SCHEMA = 1,                /* the version that this lab reads and writes */
        DB_STATEMENTS = 40 };         /* room for store.c's prepared statements */
 struct store {
     sqlite3 *db;
-    char *path;                      /* as the user gave it: every message begins with it */
+    char *path;                      /* as the user gave it, links followed: every message begins with it */
     enum store_mode mode;
     sqlite3_stmt *stmt[DB_STATEMENTS];
     int lock_fd;                     /* PATH-lock, -1: not open */

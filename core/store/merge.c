@@ -1,6 +1,6 @@
 /* merge -- see merge.h.
  *
- * Of each database every page is looked at first, by a thread that is one database ahead, and its definitions must be ours.
+ * Of each database is looked first whose it is, and at every page, by a thread that is one database ahead, and its definitions must be ours.
  * So its rows obey the constraints of our tables, and are not held against them a second time: that would double the time.
  * The other database is attached as `s`, read-only.  What a table has in columns is asked of the schema, so that a column,
  * or a table of what an attempt measured (it has a column attempt_id), is merged without a word here.
@@ -108,13 +108,13 @@ static int attach(const struct merge *m)
     return rc;
 }
 
+/* Of a handle that has the other database as its own. */
 static int check_whose(const struct merge *m)
 {
-    int64_t here, there, version;
+    int64_t application, version;
     int rc;
-    if ((rc = ask_integer(m, "PRAGMA main.application_id", &here)) != 0 || (rc = ask_integer(m, "PRAGMA s.application_id", &there)) != 0 ||
-        (rc = ask_integer(m, "PRAGMA s.user_version", &version)) != 0) return rc;
-    if (here != there) return lab_fail(m->err, "%s: is not a results database of lab", m->path), REFUSED;
+    if ((rc = ask_integer(m, "PRAGMA application_id", &application)) != 0 || (rc = ask_integer(m, "PRAGMA user_version", &version)) != 0) return rc;
+    if (application != DB_APPLICATION) return lab_fail(m->err, "%s: is not a results database of lab", m->path), REFUSED;
     if (version > DB_SCHEMA)
         return lab_fail(m->err, "%s: was written by a newer lab (schema %" PRId64 ", this one reads %d)", m->path, version, DB_SCHEMA), REFUSED;
     if (version < DB_SCHEMA)
@@ -143,7 +143,7 @@ static int make_temporary(const struct merge *m)
                   "CREATE TEMP TABLE IF NOT EXISTS pair(shown, second, same)");
 }
 
-/* ---- looking at every page, in a thread ---- */
+/* ---- looking whose it is, and at every page, in a thread ---- */
 
 /* constrained: it was seen that rows obey the constraints of their tables. */
 struct look { const char *path; pthread_t thread; int threaded, constrained, rc; char sha256[HASH_HEX]; struct lab_err err; };
@@ -185,11 +185,20 @@ static void *look(void *ctx)
     l->rc = REFUSED;
     l->constrained = open_copy(l, &other.db);
     if (!l->constrained && open_itself(l, &other.db) != 0) {}
+    else if (check_whose(&m) != 0) {}
     else if (ask(&m, "PRAGMA integrity_check(1)", NULL, NULL, text, sizeof text) != 0) {}
     else if (strcmp(text, "ok")) text[strcspn(text, "\n")] = '\0', lab_fail(&l->err, "%s: is damaged (%s)", l->path, text);
     else l->rc = 0;
     sqlite3_close(other.db);
     return NULL;
+}
+
+int merge_judge(const char *path, struct lab_err *err)
+{
+    struct look l = { .path = path };
+    look(&l);
+    if (l.rc != 0) *err = l.err;
+    return l.rc;
 }
 
 static void look_begin(struct look *l, const char *path)
@@ -217,8 +226,7 @@ static int with_attached(struct store *store, const struct look *look, int (*wor
     int rc = make_temporary(&m);
     if (rc == 0) rc = attach(&m);
     if (rc != 0) return rc;
-    rc = check_whose(&m);
-    if (rc == 0) rc = check_definitions(&m);
+    rc = check_definitions(&m);
     if (rc == 0) rc = work(&m, ctx);
     sqlite3_exec(store->db, "DETACH s", NULL, NULL, NULL);
     return rc;

@@ -12,6 +12,8 @@
 struct merge_result { int64_t attempts, different; int known; };     /* added; of them with another result; known: merged before as it is */
 /* Called after each; refusal: why it was left out, or NULL. */
 struct merge_listener { void (*told)(void *ctx, const char *path, const struct merge_result *, const char *refusal); void *ctx; };
+/* 1: this database would be refused, err says why. */
+int merge_judge(const char *path, struct lab_err *err);
 /* In this order.  -1: the database that is written to failed. */
 int merge_databases(struct store *, char *const *path, size_t n, const struct merge_listener *, struct lab_err *err);
 

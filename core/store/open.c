@@ -23,8 +23,7 @@
 #include "store/db.h"
 #include "store/spill.h"
 
-enum { APPLICATION_ID = 0x4C414231,  /* 'LAB1' */
-       WRITER_PATIENCE_MS = 60000, READER_PATIENCE_MS = 10000 };
+enum { WRITER_PATIENCE_MS = 60000, READER_PATIENCE_MS = 10000 };
 
 static const struct { const char *name, *sql; } view[] = {
     { "runs", SQL_VIEWS_RUNS },           { "results", SQL_VIEWS_RESULTS },         { "curves", SQL_VIEWS_CURVES },
@@ -116,6 +115,26 @@ static int make_folder(const struct store *s, const char *folder, struct lab_err
     }
 }
 
+/* A database has one place, whatever links lead there: what stands beside it, its lock too, must be the same for all who come. */
+static int follow_links(struct store *s, struct lab_err *err)
+{
+    enum { MOST = 40 };                              /* as the kernel; what goes in circles is refused when it is opened */
+    char target[4096];
+    ssize_t n;
+    for (int i = 0; s->path && i < MOST && (n = readlink(s->path, target, sizeof target - 1)) >= 0; i++) {
+        struct str path = { 0 };
+        const char *slash = strrchr(s->path, '/');
+        target[n] = '\0';
+        if (*target != '/' && slash) str_addn(&path, s->path, (size_t)(slash - s->path) + 1);
+        str_add(&path, target);
+        free(s->path);
+        s->path = path.failed ? NULL : mem_strdup(path.text, err);
+        if (path.failed) lab_fail(err, "out of memory for a path");
+        str_free(&path);
+    }
+    return s->path ? 0 : -1;
+}
+
 static int survey(const struct store *s, struct place *p, struct lab_err *err)
 {
     struct stat file, folder, wal;
@@ -129,6 +148,8 @@ static int survey(const struct store *s, struct place *p, struct lab_err *err)
 
     if (s->mode == STORE_WRITE && make_folder(s, p->folder, err) != 0) return -1;
     p->exists = stat(s->path, &file) == 0;
+    if (!p->exists && errno != ENOENT)
+        return lab_fail(err, "%s: cannot be reached: %s; change that or choose another with --db", s->path, strerror(errno));
     if (!p->exists && s->mode == STORE_READ)
         return lab_fail(err, "%s: there is no database yet (%s); `lab run FILE.ini` makes one", s->path, strerror(errno));
     if (p->exists && !S_ISREG(file.st_mode)) return lab_fail(err, "%s: is not a file; choose another with --db", s->path);
@@ -231,9 +252,9 @@ static enum identity identify(struct store *s, int64_t *version, struct lab_err 
     int64_t application, objects;
     if (read_identity(s, &application, version, &objects, err) != 0) return FOREIGN;
     if (!application && !*version && !objects) return EMPTY;
-    if (application != APPLICATION_ID)
+    if (application != DB_APPLICATION)
         return lab_fail(err, "%s: is a database of another program (application id 0x%08x, lab's is 0x%08x); "
-                        "choose another file with --db", s->path, (unsigned)application, (unsigned)APPLICATION_ID);
+                        "choose another file with --db", s->path, (unsigned)application, (unsigned)DB_APPLICATION);
     if (*version > DB_SCHEMA)
         return lab_fail(err, "%s: was written by a newer lab (schema %" PRId64 ", this one reads %d); "
                         "use that lab or choose another file with --db", s->path, *version, DB_SCHEMA);
@@ -394,7 +415,7 @@ int store_open(struct store **out, const char *path, enum store_mode mode, struc
     s->mode = mode;
     s->lock_fd = -1;
     s->path = mem_strdup(path, err);
-    if (!s->path || survey(s, &place, err) != 0 || place_fits(s, &place, err) != 0 || connect(s, &place, err) != 0) goto fail;
+    if (!s->path || follow_links(s, err) != 0 || survey(s, &place, err) != 0 || place_fits(s, &place, err) != 0 || connect(s, &place, err) != 0) goto fail;
     int64_t version;
     enum identity found = identify(s, &version, err);
     if (found == FOREIGN) goto fail;

@@ -168,12 +168,12 @@ static int worker_main(void)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);                        /* as a real one */
     static char text[65536];
-    const char *field[11], *p = text;
+    const char *field[13], *p = text;
     ssize_t n = read(0, text, sizeof text);
     if (n <= 0) return 98;
-    for (int i = 0; i < 11; i++) field[i] = p, p += strlen(p) + 1;
+    for (int i = 0; i < 13; i++) field[i] = p, p += strlen(p) + 1;
     if (p != text + n) return 97;
-    job.kind = field[1], job.key = field[2], job.lengths = field[9], job.script = field[10];
+    job.kind = field[1], job.key = field[2], job.lengths = field[11], job.script = field[12];
     text[job.script - text + (long)strcspn(job.script, " ")] = '\0';     /* "slow " is the script "slow" of another run */
     if (!strcmp(job.script, "liar")) return send_start("0000"), train_all(), 0;
     if (!strcmp(job.script, "early")) return train_all(), 0;

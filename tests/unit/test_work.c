@@ -59,7 +59,7 @@ static struct outcome run_job(const char *text, size_t n, int signal)
 /* ---- jobs that are none ---- */
 
 #define NUL "\0"
-static const char good_start[] = "lab job 2" NUL "train" NUL "key" NUL "/nowhere/e.so" NUL "/nowhere/t.so" NUL "w" NUL "c" NUL "me" NUL "a7" NUL "8" NUL "[run]\n";
+static const char good_start[] = "lab job 3" NUL "train" NUL "key" NUL "/nowhere/e.so" NUL "1e" NUL "/nowhere/t.so" NUL "7a" NUL "w" NUL "c" NUL "me" NUL "a7" NUL "8" NUL "[run]\n";
 
 static void expect_refusal(const char *text, size_t n, const char *reason)
 {
@@ -75,20 +75,20 @@ static void expect_refusal(const char *text, size_t n, const char *reason)
 static void broken_jobs_are_refused(void **state)
 {
     (void)state;
-    expect_refusal("", 0, "the job ends after 0 of 11 fields");
+    expect_refusal("", 0, "the job ends after 0 of 13 fields");
     for (size_t n = 1; n < sizeof good_start; n++) expect_refusal(good_start, n, "the job ends after");
     REFUSAL(good_start, "/nowhere/e.so: ");
-    REFUSAL("lab job 1" NUL "train" NUL "k" NUL "e" NUL "t" NUL "w" NUL "c" NUL "" NUL "" NUL "8" NUL "s", "starts with 'lab job 1', expected 'lab job 2'");
-    REFUSAL("lab job 2" NUL "tarin" NUL "k" NUL "e" NUL "t" NUL "w" NUL "c" NUL "" NUL "" NUL "8" NUL "s", "unknown kind of job 'tarin'");
-    REFUSAL("lab job 2" NUL "train" NUL "k" NUL "e" NUL "t" NUL "w" NUL "c" NUL "" NUL "" NUL "8x" NUL "s", "8x");
+    REFUSAL("lab job 2" NUL "train" NUL "k" NUL "e" NUL "" NUL "t" NUL "" NUL "w" NUL "c" NUL "" NUL "" NUL "8" NUL "s", "starts with 'lab job 2', expected 'lab job 3'");
+    REFUSAL("lab job 3" NUL "tarin" NUL "k" NUL "e" NUL "" NUL "t" NUL "" NUL "w" NUL "c" NUL "" NUL "" NUL "8" NUL "s", "unknown kind of job 'tarin'");
+    REFUSAL("lab job 3" NUL "train" NUL "k" NUL "e" NUL "" NUL "t" NUL "" NUL "w" NUL "c" NUL "" NUL "" NUL "8x" NUL "s", "8x");
     static const char *const slot[] = { "c7", "a", "a-1", "a7x", "A7" };
     for (size_t i = 0; i < sizeof slot / sizeof *slot; i++) {
         char job[64], want[64];
-        int n = snprintf(job, sizeof job, "lab job 2%ctrain%ck%ce%ct%cw%cc%c%c%s%c8%cs", 0, 0, 0, 0, 0, 0, 0, 0, slot[i], 0, 0);
+        int n = snprintf(job, sizeof job, "lab job 3%ctrain%ck%ce%c%ct%c%cw%cc%c%c%s%c8%cs", 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, slot[i], 0, 0);
         snprintf(want, sizeof want, "unknown checkpoint '%s'", slot[i]);
         expect_refusal(job, (size_t)n + 1, want);
     }
-    REFUSAL("lab job 2" NUL "train" NUL "k" NUL "e" NUL "t" NUL "w" NUL "c" NUL "" NUL "" NUL "8" NUL "s" NUL "more", "goes on after its last field");
+    REFUSAL("lab job 3" NUL "train" NUL "k" NUL "e" NUL "" NUL "t" NUL "" NUL "w" NUL "c" NUL "" NUL "" NUL "8" NUL "s" NUL "more", "goes on after its last field");
     size_t size = (1 << 20) + 1;
     char *large = calloc(1, size);
     expect_refusal(large, size, "the job is over 1048576 bytes");
@@ -197,6 +197,25 @@ static void another_run_than_the_job_names_is_refused(void **state)
     real_end(&r);
 }
 
+static void a_plugin_that_was_changed_is_refused(void **state)
+{
+    (void)state;
+    struct real r;
+    real_init(&r, 20);
+    char *const sha256[] = { r.registry.file[0].sha256, r.registry.file[1].sha256 };
+    for (int i = 0; i < 2; i++) {
+        sha256[i][0] ^= 1;                                              /* as if the supervisor had seen another file */
+        struct outcome o = real_run(&r, WORK_TRAIN, 2, 0);
+        sha256[i][0] ^= 1;
+        assert_int_equal(WEXITSTATUS(o.status), 1);
+        assert_int_equal(o.n, 1);
+        assert_int_equal(o.last.type, RECORD_FAILED);
+        if (!strstr(o.last.text, r.registry.file[i].path) || !strstr(o.last.text, " was changed after")) fail_msg("'%s'", o.last.text);
+        assert_int_not_equal(access(r.weights, F_OK), 0);
+    }
+    real_end(&r);
+}
+
 static void each_stop_signal_finishes_the_step(void **state)
 {
     (void)state;
@@ -247,7 +266,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broken_jobs_are_refused), cmocka_unit_test(without_a_supervisor_nothing_is_done),
         cmocka_unit_test(a_run_starts_with_its_key_and_ends_with_done), cmocka_unit_test(ceilings_come_one_by_one),
-        cmocka_unit_test(another_run_than_the_job_names_is_refused), cmocka_unit_test(each_stop_signal_finishes_the_step),
+        cmocka_unit_test(another_run_than_the_job_names_is_refused), cmocka_unit_test(a_plugin_that_was_changed_is_refused), cmocka_unit_test(each_stop_signal_finishes_the_step),
         cmocka_unit_test(a_supervisor_that_dies_ends_its_worker),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
