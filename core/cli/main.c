@@ -66,6 +66,8 @@ static int check_output(const char *name, int code)
 int main(int argc, char **argv)
 {
     signal(SIGXFSZ, SIG_IGN);        /* a file that may not grow (ulimit -f) is a write that fails, and is told as one */
+    char *of_command[] = { argv[0], NULL, (char *)"--help", NULL };          /* `lab help run` is `lab run --help` */
+    if (argc > 2 && !strcmp(argv[1], "help")) of_command[1] = argv[2], argv = of_command, argc = 3;
     if (argc < 2) return print_help(), EXIT_USAGE;
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) return print_help(), check_output("--help", EXIT_DONE);
     if (!strcmp(argv[1], "--version")) return printf("lab %s\n", LAB_VERSION), check_output("--version", EXIT_DONE);
