@@ -179,7 +179,7 @@ static void presets_of_papers(void **state)
         OK(paper_read(&paper, &p.conf, &err));
         if (paper.n != preset[i].cells) fail_msg("%s: %zu values of the paper, expected %zu", path, (size_t)paper.n, preset[i].cells);
         paper_free(&paper);
-        static const char *const said[] = { "; What to expect, and why: ", "; Differences from the paper:", "; Time: about " };
+        static const char *const said[] = { ", and why: ", "; Differences from the paper:", "; Time: about " };
         for (int k = 0; k < 3; k++) if (!strstr(p.conf.text, said[k])) fail_msg("%s does not say '%s'", path, said[k]);
         release(&p);
     }
