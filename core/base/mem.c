@@ -52,7 +52,8 @@ int arena_commit(struct arena *a, struct lab_err *err)
 {
     a->size = a->used ? a->used : MEM_ALIGN;
     a->used = 0;
-    a->base = must_fail() ? NULL : aligned_alloc(a->size >= HUGE_PAGE ? HUGE_PAGE : MEM_ALIGN, a->size);
+    size_t align = a->size >= HUGE_PAGE ? HUGE_PAGE : MEM_ALIGN, whole = (a->size + align - 1) / align * align;     /* as C wants it */
+    a->base = must_fail() ? NULL : aligned_alloc(align, whole);
     if (!a->base) return lab_fail(err, "out of memory: a run of this size needs %zu MB", a->size >> 20);
     if (a->size >= HUGE_PAGE) madvise(a->base, a->size, MADV_HUGEPAGE);      /* a wish: a training step is 5 % faster for it */
     memset(a->base, 0, a->size);
