@@ -95,6 +95,17 @@ static int failures(const struct check_report *r, const char *subject, const str
     return n;
 }
 
+/* Those that a sanitizer answers first: it counts leaks at the end, and ends the program at a null pointer or a race. */
+static int is_answered_first(const char *subject)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    static const char *const other[] = { "encoder leaks", "encoder crashes", "encoder one_buffer" };
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++) if (!strcmp(subject, other[i])) return 1;
+#endif
+    (void)subject;
+    return 0;
+}
+
 static void each_fault_is_found_by_its_test_alone(void **state)
 {
     static const char *const fixture[] = { "broken_encoders", "broken_tasks" };
@@ -108,6 +119,7 @@ static void each_fault_is_found_by_its_test_alone(void **state)
             int n = failures(&r, broken[i].subject, &row);
             if (strstr(fixture[f], "task") ? broken[i].subject[0] == 'e' : broken[i].subject[0] == 't') continue;
             found++;
+            if (is_answered_first(broken[i].subject)) continue;
             if (n == 1 && !strcmp(row->test, broken[i].test) && strstr(row->seen, broken[i].words) && *row->expected && *row->cause) continue;
             print_error("%s: wanted %s alone, \"%s\"; %d failed, the first is %s: %s\n", broken[i].subject, broken[i].test, broken[i].words, n,
                         row ? row->test : "none", row ? row->seen : "");
