@@ -253,7 +253,7 @@ test-sanitizers: test-asan test-tsan test-valgrind
 test-asan:
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=asan build
 	$(Q)ASAN_OPTIONS=handle_segv=0:handle_abort=0 sh tests/run_unit.sh $(UNIT_SRC:%.c=build/asan/%)
-	$(Q)ASAN_OPTIONS=handle_segv=0:handle_abort=0 BUILD=$(CURDIR)/build/asan sh tests/run_cli.sh $(wildcard tests/cli/*.test)
+	$(Q)ASAN_OPTIONS=handle_segv=0:handle_abort=0 SANITIZED=1 BUILD=$(CURDIR)/build/asan sh tests/run_cli.sh $(wildcard tests/cli/*.test)
 test-tsan:
 	$(Q)$(MAKE) --no-print-directory FLAVOUR=tsan build
 	$(Q)sh tests/run_unit.sh $(UNIT_SRC:%.c=build/tsan/%)

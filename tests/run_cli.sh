@@ -4,7 +4,7 @@
 #
 # A blank line ends a case.  Each case starts in an empty folder, with lab on PATH, LC_ALL=C, the source tree
 # in $ROOT and the build in $BUILD.  A case is made of these lines:
-#   # what it shows
+#   # what it shows; ending in "(not under sanitizers)", the case is left out where $SANITIZED is set
 #   > NAME          the lines "| TEXT" below it become the file NAME
 #   $ COMMAND       a line of sh
 #   ...             what it prints, stdout and stderr together, up to the next "$" or "=":
@@ -32,7 +32,7 @@ awk -v tmp="$tmp" '
 function quoted(text) { return "\"" text "\"" }
 
 function start_case() {
-    started = 1; broken = 0; commands = 0; file = ""
+    started = 1; broken = 0; commands = 0; left_out = 0; file = ""
     system("rm -rf " quoted(dir) " && mkdir " quoted(dir))
 }
 function end_case() {
@@ -90,10 +90,11 @@ BEGIN    { dir = tmp "/case" }
 FNR == 1 { end_case() }
 $0 == "" { end_case(); next }
          { if (!started) start_case() }
+left_out { next }
 /^\$ /   { start_command(substr($0, 3)); next }
 running && /^= [0-9]+$/ { code = substr($0, 3) + 0; end_command(); next }
 running  { expected[++n_expected] = $0; next }
-/^#/     { next }
+/^#/     { if (ENVIRON["SANITIZED"] && /\(not under sanitizers\)$/) left_out = 1; next }
 /^> /    { if (file != "") close(file); file = dir "/" substr($0, 3); printf "" >file; next }
 file != "" && /^\|/ { print substr($0, 3) >file; next }
          { printf "%s:%d: FAILED: not understood: %s\n", FILENAME, FNR, $0; broken = 1 }
