@@ -4,7 +4,9 @@
 . "$(dirname "$0")/lib.sh"
 inject=$BUILD/tests/faults/inject.so
 cases=" $* "
-wants() { [ "$cases" = "  " ] || is_like "$cases" "* $1 *"; }
+wants() { is_like "$cases" "* $1 *" || [ "$cases" = "  " -a "$1" != locked ]; }
+locked=                              # its minute is spent beside the other cases
+[ "$cases" != "  " ] || { bash "$ROOT/tests/faults/storage.sh" locked >locked.out 2>&1 & locked=$!; }
 export TMPDIR=$tmp/own; mkdir own
 experiment 60000 'none, learned' 0..1 | sed 's/^every.*/every = 4000/' >long.ini
 printf '[limits]\ncheckpoint = 0.2\n' >>long.ini
@@ -164,4 +166,9 @@ if wants network; then
 END
 fi
 
+if [ "$locked" ]; then
+    wait $locked; code=$?
+    same "locked for a minute: $(tail -n 1 locked.out)" $code 0
+    cat locked.out
+fi
 finish
