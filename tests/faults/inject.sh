@@ -4,7 +4,7 @@
 # Each time the command must end by itself with one of its exit codes and a message, or with 0 and its whole answer.  What writes
 # is then run again without a fault: it must finish, to the same rows, in a sound database.  SQLite's own requests are many and
 # of one kind: of those every STEP-th (97) is tried, beginning at a place drawn by chance; of the others every n (or EVERY-th),
-# and every second one with all that follow it.
+# alone and with all that follow it.
 . "$(dirname "$0")/lib.sh"
 step=${1:-97} each=${2:-1}
 inject=$BUILD/tests/faults/inject.so
@@ -72,8 +72,7 @@ for command in 'results small.ini --db whole.db' 'plan small.ini --db whole.db' 
 done
 cp whole.out wanted; sed -i 's/whole\.db/one.db/' wanted
 for kind in write sync rename open read map malloc; do
-    every $kind $each '' run small.ini --db one.db --jobs 1 -q
-    every $kind $((each * 2)) + run small.ini --db one.db --jobs 1 -q
+    for suffix in '' +; do every $kind $each "$suffix" run small.ini --db one.db --jobs 1 -q; done
 done
 every sqlmalloc $((step * 3)) '' run small.ini --db one.db --jobs 1 -q
 
