@@ -19,8 +19,10 @@ static int find_path(const char *what, const struct cli_many *plugin, char path[
     for (int kind = PLUGIN_ENCODER; !e && kind <= PLUGIN_TASK; kind++) e = registry_find(&r, kind, what, &why);
     const struct plugin_file *refused = e ? NULL : registry_refused(&r, what);
     const char *found = e ? r.file[e->file].path : refused ? refused->path : NULL;
+    const char *near = found ? NULL : registry_nearest(&r, what);
     if (found) snprintf(path, PATH_MAX, "%s", found);
-    else lab_fail(err, "'%s' is neither a file nor an encoder or task; see `lab list`", what);
+    else lab_fail(err, "'%s' is neither a file nor an encoder or task%s%s%s; see `lab list`", what, near ? " (did you mean '" : "",
+                  near ? near : "", near ? "'?)" : "");
     registry_free(&r);
     return found ? 0 : -1;
 }

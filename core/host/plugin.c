@@ -489,6 +489,16 @@ size_t registry_sorted(const struct registry *r, enum plugin_kind kind, size_t *
     return n;
 }
 
+const char *registry_nearest(const struct registry *r, const char *name)
+{
+    struct lab_err ignored;
+    const char **names = mem_alloc((r->n_entry + 1) * sizeof *names, &ignored);
+    for (size_t i = 0; names && i < r->n_entry; i++) names[i] = r->entry[i].name;
+    const char *near = names ? str_nearest(name, names) : NULL;
+    free(names);
+    return near;
+}
+
 static void unknown(const struct registry *r, enum plugin_kind kind, const char *name, struct lab_err *err)
 {
     struct str known = { 0 };

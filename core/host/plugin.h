@@ -44,6 +44,8 @@ int  registry_load(struct registry *, const char *const *given, int n_given, str
 int  registry_load_files(struct registry *, const char *const *paths, int n, struct lab_err *err);
 void registry_free(struct registry *);
 
+/* The encoder or task whose name is nearest to what was typed; NULL: none is near. */
+const char *registry_nearest(const struct registry *, const char *name);
 /* NULL with a message that lists the known names and the nearest one. */
 const struct plugin_entry *registry_find(const struct registry *, enum plugin_kind, const char *name, struct lab_err *err);
 /* Fills order (room for n_entry) with the entries of one kind by name, a shadowed one after what shadows it; returns how many. */

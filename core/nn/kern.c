@@ -698,6 +698,7 @@ static void over_queries_##LD(int m, int n, int k, const real *s, const real *b,
     SMALL(m, n, k, s, LD, 1, b, ldb, c, ldc, add);                                                                     \
 }
 PRODUCTS(16) PRODUCTS(32) PRODUCTS(48) PRODUCTS(64)
+_Static_assert(KERN_TILE == 64, "kern_attn_ld() gives one of these, at most KERN_TILE");
 #define BY_LD(LD, f) (LD == 16 ? f##_16 : LD == 32 ? f##_32 : LD == 48 ? f##_48 : f##_64)
 #define OVER_KEYS BY_LD(LD, over_keys)
 #define OVER_QUERIES BY_LD(LD, over_queries)
