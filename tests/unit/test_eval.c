@@ -8,26 +8,6 @@
 #include <string.h>
 #include "rig.h"
 
-static struct registry registry;     /* of the rig that is open */
-
-static void open_rig(struct rig *r, const char *encoder, const char *task_file, const char *task, const char *settings)
-{
-    char encoder_path[256], task_path[256], text[2048];
-    struct lab_err err;
-    snprintf(encoder_path, sizeof encoder_path, TEST_BUILD "/plugins/encoders/%s.so", encoder);
-    snprintf(task_path, sizeof task_path, TEST_BUILD "/plugins/tasks/%s.so", task_file);
-    const char *file[] = { encoder_path, task_path };
-    snprintf(text, sizeof text, "[run]\nencoder = %s\ntask = %s\nseed = 3\n%s", encoder, task, settings);
-    if (registry_load_files(&registry, file, 2, &err) != 0) fail_msg("%s", err.msg);
-    rig_init(r, &registry, text);
-}
-
-static void close_rig(struct rig *r)
-{
-    rig_release(r);
-    registry_free(&registry);
-}
-
 struct seen { struct record eval, slice[64]; int slices; };
 static int keep(void *ctx, const struct record *r)
 {
@@ -57,7 +37,7 @@ static void uncounted_targets_are_trained_on_only(void **unused)
     (void)unused;
     enum { LENGTH = 12, N = 40 };
     struct rig r;
-    open_rig(&r, "none", "dm_binary", "binary_addition", "[train]\nlength = 12\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n");
+    rig_open(&r, "none", "dm_binary", "binary_addition", "[train]\nlength = 12\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n");
     struct model_param *weight = NULL, *bias = NULL;
     for (int i = 0; i < r.model.n_param; i++) {
         if (!strcmp(r.model.param[i].name, "head.weight")) weight = &r.model.param[i];
@@ -86,14 +66,14 @@ static void uncounted_targets_are_trained_on_only(void **unused)
     assert_int_equal(seen.eval.n_exact, 0);              /* the terminator is counted, and never said */
     assert_true(counted < trained);
     if (fabs(seen.eval.value - loss / (double)trained) > 1e-5) fail_msg("loss %g, expected %g", seen.eval.value, loss / (double)trained);
-    close_rig(&r);
+    rig_close(&r);
 }
 
 static void slices_add_up(void **unused)
 {
     (void)unused;
     struct rig r;
-    open_rig(&r, "none", "mqar", "mqar", "[train]\nlength = 32\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n[task.mqar]\nvocab = 64\npairs = 2\npairs_most = 5\n");
+    rig_open(&r, "none", "mqar", "mqar", "[train]\nlength = 32\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n[task.mqar]\nvocab = 64\npairs = 2\npairs_most = 5\n");
     struct seen seen = evaluate(&r, 32, 300, 0);
     int64_t n = 0, exact = 0, tokens = 0, right = 0;
     assert_int_equal(seen.slices, 4);
@@ -107,10 +87,10 @@ static void slices_add_up(void **unused)
     assert_int_equal(exact, seen.eval.n_exact);
     assert_int_equal(tokens, seen.eval.n_tok);
     assert_int_equal(right, seen.eval.n_tok_ok);
-    close_rig(&r);
-    open_rig(&r, "none", "reverse", "reverse", "[train]\nlength = 4\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n");
+    rig_close(&r);
+    rig_open(&r, "none", "reverse", "reverse", "[train]\nlength = 4\n[model]\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n");
     assert_int_equal(evaluate(&r, 4, 10, 0).slices, 0);  /* one slice is none */
-    close_rig(&r);
+    rig_close(&r);
 }
 
 /* ---- free running ---- */
@@ -155,7 +135,7 @@ static void free_running_is_greedy_decoding(void **unused)
         int64_t exact, right;
         snprintf(settings, sizeof settings, "[train]\nlength = 4..%d\nbatch = 16\n[model]\ncausal = yes\nd_model = 32\nd_ff = 64\n%s", kind[k].length, kind[k].more);
         if (!strcmp(kind[k].file, "addition")) snprintf(settings, sizeof settings, "[train]\nlength = 1..%d\nbatch = 16\n[model]\ncausal = yes\nd_model = 32\nd_ff = 64\n%s", kind[k].length, kind[k].more);
-        open_rig(&r, kind[k].encoder, kind[k].file, kind[k].task, settings);
+        rig_open(&r, kind[k].encoder, kind[k].file, kind[k].task, settings);
         assert_true(config_continues(&r.config));
         rig_learn(&r, kind[k].steps, 3e-3);
         struct seen alone = evaluate(&r, kind[k].length, 30, 1), forced = evaluate(&r, kind[k].length, 30, 0);
@@ -165,7 +145,7 @@ static void free_running_is_greedy_decoding(void **unused)
         assert_int_equal(alone.eval.n_tok, forced.eval.n_tok);
         assert_int_equal(alone.eval.n_exact, forced.eval.n_exact);       /* an answer without a mistake is the same answer */
         assert_string_equal(alone.eval.sha256, forced.eval.sha256);      /* of the data as drawn */
-        close_rig(&r);
+        rig_close(&r);
     }
 }
 
@@ -197,7 +177,7 @@ static void check_decoding(const char *encoder, const char *file, const char *ta
     static int32_t token[1024];
     static lab_real logits[1024 * 64];
     struct rig r;
-    open_rig(&r, encoder, file, task, settings);
+    rig_open(&r, encoder, file, task, settings);
     rig_learn(&r, steps, 3e-3);
     int T = config_tape(&r.config, length), n = r.model.setup.infer_tokens / T, N = n * T, V = r.model.setup.vocab_out;   /* one batch */
     assert_true(n > 3 && N <= 1024 && V <= 64);
@@ -212,7 +192,7 @@ static void check_decoding(const char *encoder, const char *file, const char *ta
                 fail_msg("%s, %s: logit %d at %d of sequence %d is %g, expected %g\n%s", encoder, task, v, i % T, i / T, (double)r.model.logits[(size_t)i * V + v], (double)logits[(size_t)i * V + v], settings);
     }
     if (steps < 50) assert_true(alone.eval.n_exact < n);   /* there were mistakes to go on from */
-    close_rig(&r);
+    rig_close(&r);
 }
 
 /* Every encoder, sequences longer than those of training and than a tile, positions that are given, drawn, or spread out. */
@@ -254,7 +234,7 @@ static void without_a_mistake_both_are_equal(void **unused)
 {
     (void)unused;
     struct rig r;
-    open_rig(&r, "rope", "mcgill", "mcgill_copy", "[train]\nlength = 1..4\nbatch = 32\n[model]\ncausal = yes\nd_model = 32\nd_ff = 64\n[task.mcgill_copy]\nvariant = rsc\nsymbols = 4\n");
+    rig_open(&r, "rope", "mcgill", "mcgill_copy", "[train]\nlength = 1..4\nbatch = 32\n[model]\ncausal = yes\nd_model = 32\nd_ff = 64\n[task.mcgill_copy]\nvariant = rsc\nsymbols = 4\n");
     rig_learn(&r, 300, 3e-3);
     for (int length = 1; length <= 4; length++) {
         struct seen alone = evaluate(&r, length, 50, 1), forced = evaluate(&r, length, 50, 0);
@@ -263,16 +243,16 @@ static void without_a_mistake_both_are_equal(void **unused)
         assert_int_equal(alone.eval.n_tok_ok, forced.eval.n_tok_ok);
         if (alone.eval.value != forced.eval.value) fail_msg("loss %.9g alone, %.9g forced", alone.eval.value, forced.eval.value);
     }
-    close_rig(&r);
+    rig_close(&r);
 }
 
 static void only_causal_tasks_continue(void **unused)
 {
     (void)unused;
     struct rig r;
-    open_rig(&r, "none", "mqar", "mqar", "[train]\nlength = 32\n[model]\ncausal = yes\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n[task.mqar]\nvocab = 64\n");
+    rig_open(&r, "none", "mqar", "mqar", "[train]\nlength = 32\n[model]\ncausal = yes\nd_model = 16\nheads = 2\nlayers = 1\nd_ff = 16\n[task.mqar]\nvocab = 64\n");
     assert_false(config_continues(&r.config));           /* its targets are not the tokens that follow */
-    close_rig(&r);
+    rig_close(&r);
 }
 
 int main(void)

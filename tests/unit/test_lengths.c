@@ -6,31 +6,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "exp/data.h"
-
-struct rig { struct registry registry; struct conf conf; struct run_config config; struct data data; };
-
-static void rig_init(struct rig *r, const char *encoder, const char *task_file, const char *task, const char *settings)
-{
-    char encoder_path[256], task_path[256], text[2048];
-    struct lab_err err;
-    snprintf(encoder_path, sizeof encoder_path, TEST_BUILD "/plugins/encoders/%s.so", encoder);
-    snprintf(task_path, sizeof task_path, TEST_BUILD "/plugins/tasks/%s.so", task_file);
-    const char *file[] = { encoder_path, task_path };
-    int n = snprintf(text, sizeof text, "[run]\nencoder = %s\ntask = %s\nseed = 3\n%s", encoder, task, settings);
-    *r = (struct rig){ .registry = { 0 } };
-    if (registry_load_files(&r->registry, file, 2, &err) != 0 || conf_read_text(&r->conf, "test", text, (size_t)n, &err) != 0 ||
-        config_build(&r->config, r->conf.entry, r->conf.n, &r->registry, &err) != 0 ||
-        data_init(&r->data, &r->config, r->config.train.batch * r->config.dims.max_len, &err) != 0) fail_msg("%s", err.msg);
-}
-
-static void rig_release(struct rig *r)
-{
-    data_release(&r->data);
-    config_free(&r->config);
-    conf_free(&r->conf);
-    registry_free(&r->registry);
-}
+#include "rig.h"
 
 static void train(struct rig *r, int64_t step)
 {
@@ -45,7 +21,7 @@ enum { LO = 3, HI = 10, N_LENGTH = HI - LO + 1 };
 static void count_lengths(const char *settings, int64_t first, int steps, int count[N_LENGTH])
 {
     struct rig r;
-    rig_init(&r, "none", "reverse", "reverse", settings);
+    rig_open(&r, "none", "reverse", "reverse", settings);
     memset(count, 0, N_LENGTH * sizeof *count);
     for (int64_t step = first; step < first + steps; step++) {
         train(&r, step);
@@ -57,7 +33,7 @@ static void count_lengths(const char *settings, int64_t first, int steps, int co
             if (i < drawn) count[length - LO]++;
         }
     }
-    rig_release(&r);
+    rig_close(&r);
 }
 
 static void expect_law(const char *what, const int count[N_LENGTH], const double p[N_LENGTH])
@@ -132,7 +108,7 @@ static void padding_changes_no_valid_output(void **unused)
     static const char *const encoder[] = { "none", "sinusoidal", "learned", "t5", "rope" };
     for (int k = 0; k < 10; k++) {
         struct rig r;
-        rig_init(&r, encoder[k / 2], "lacoco", "lacoco_unique_copy", "[train]\nlength = 1..30\nper = example\nbatch = 6\n"
+        rig_open(&r, encoder[k / 2], "lacoco", "lacoco_unique_copy", "[train]\nlength = 1..30\nper = example\nbatch = 6\n"
                  "[model]\ncausal = yes\nd_model = 32\n[task.lacoco_unique_copy]\nsymbols = 40\n");
         r.config.model.causal = k % 2;       /* the task is for causal models, but what padding does is the same question for both */
         r.config.dims.causal = k % 2;
@@ -153,7 +129,7 @@ static void padding_changes_no_valid_output(void **unused)
         }
         free(padded);
         model_release(&m);
-        rig_release(&r);
+        rig_close(&r);
     }
 }
 
@@ -164,7 +140,7 @@ static void padding_is_neither_trained_nor_scored(void **unused)
     struct rig r;
     int padded = 0;
     struct lab_err err;
-    rig_init(&r, "none", "reverse", "reverse", "[train]\nlength = 1..9\nper = example\nbatch = 16\n");
+    rig_open(&r, "none", "reverse", "reverse", "[train]\nlength = 1..9\nper = example\nbatch = 16\n");
     for (int step = 0; step < 20; step++) {
         train(&r, step);
         const struct model_batch *b = &r.data.batch;
@@ -186,7 +162,7 @@ static void padding_is_neither_trained_nor_scored(void **unused)
         }
     }
     assert_true(padded > 100);
-    rig_release(&r);
+    rig_close(&r);
 }
 
 /* The loss and the gradient of a padded batch are those of its sequences, weighted by their numbers of targets. */
@@ -195,28 +171,27 @@ static void check_padded(const char *encoder, const char *lengths)
     char settings[128];
     struct rig r;
     snprintf(settings, sizeof settings, "[train]\nlength = %s\nper = example\nbatch = 8\n[model]\nd_model = 32\n", lengths);
-    rig_init(&r, encoder, "reverse", "reverse", settings);
-    struct model m = model_of(&r);
+    rig_open(&r, encoder, "reverse", "reverse", settings);
+    struct model *m = &r.model;
     double sum = 0;
-    int targets = 0, last = m.n_param - 1, T;
+    int targets = 0, last = m->n_param - 1, T;
     train(&r, 2);
     struct model_batch b = r.data.batch;
-    double whole = model_step(&m, &b, 0);
-    lab_real gradient[2] = { m.param[0].grad[5], m.param[last].grad[0] }, expected[2] = { 0, 0 };
+    double whole = model_step(m, &b, 0);
+    lab_real gradient[2] = { m->param[0].grad[5], m->param[last].grad[0] }, expected[2] = { 0, 0 };
     for (int i = 0; i < b.B; i++) {
         T = r.data.length[i];
         if (i && T > r.data.length[i - 1]) fail_msg("%s: %d tokens after %d", encoder, T, (int)r.data.length[i - 1]);
         struct model_batch alone = { .B = 1, .T = T, .token = b.token + i * b.T, .target = b.target + i * b.T, .pos = b.pos };
-        sum += model_step(&m, &alone, 0) * T;
-        expected[0] += m.param[0].grad[5] * (lab_real)T, expected[1] += m.param[last].grad[0] * (lab_real)T;
+        sum += model_step(m, &alone, 0) * T;
+        expected[0] += m->param[0].grad[5] * (lab_real)T, expected[1] += m->param[last].grad[0] * (lab_real)T;
         targets += T;
     }
     if (fabs(whole - sum / targets) > 1e-5) fail_msg("%s: loss %g, expected %g", encoder, whole, sum / targets);
     for (int i = 0; i < 2; i++)
         if (fabs((double)gradient[i] - (double)expected[i] / targets) > 1e-5)
             fail_msg("%s: gradient %g, expected %g", encoder, (double)gradient[i], (double)expected[i] / targets);
-    model_release(&m);
-    rig_release(&r);
+    rig_close(&r);
 }
 /* One bias serves sequences of several lengths; 60 to 70 tokens are more than one tile, or not, in the same batch. */
 static void padding_is_outside_the_loss(void **unused)
@@ -232,7 +207,7 @@ static void positions_of_the_task(void **unused)
 {
     (void)unused;
     struct rig r;
-    rig_init(&r, "sinusoidal", "addition", "coupled_addition", "[train]\nlength = 1..6\nper = example\nbatch = 8\n[model]\ncausal = yes\n[task.coupled_addition]\nmax_position = 60\n");
+    rig_open(&r, "sinusoidal", "addition", "coupled_addition", "[train]\nlength = 1..6\nper = example\nbatch = 8\n[model]\ncausal = yes\n[task.coupled_addition]\nmax_position = 60\n");
     assert_int_equal(r.config.dims.max_pos, 61);
     train(&r, 0);
     assert_int_equal(r.data.batch.pos_stride, r.data.batch.T);
@@ -243,7 +218,7 @@ static void positions_of_the_task(void **unused)
         assert_int_equal(pos[n], pos[2 * n + 1]);            /* units of both operands */
         assert_int_equal(pos[n], pos[2 * n + 3]);            /* and of the answer */
     }
-    rig_release(&r);
+    rig_close(&r);
 }
 
 int main(void)
