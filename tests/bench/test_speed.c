@@ -137,7 +137,7 @@ enum { TASK_BATCH = 8 };
 static double task_share(const struct registry *registry, const char *task, int causal, int length)
 {
     char settings[512];
-    struct rig r = { .model = { 0 } };
+    struct rig r = { .registry.n_file = 0 };
     struct lab_err err;
     double making = 1e9, step = 1e9;
     snprintf(settings, sizeof settings, "[run]\nencoder = none\ntask = %s\n[model]\ncausal = %s\n[train]\nlength = %d\nbatch = %d\n", task,
@@ -210,7 +210,7 @@ static void keys_and_values_are_worth_keeping(void **state)
     static const int steps[] = { 0, 150 };
     for (int i = 0; i < 10; i++) {
         char settings[512];
-        struct rig r = { .model = { 0 } };
+        struct rig r = { .registry.n_file = 0 };
         struct lab_err err;
         double kept = 1e9, whole = 1e9;
         enum { LENGTH = 60 };
