@@ -416,7 +416,11 @@ INLINE void tile##suffix(int mr, int nv, const real *a, long am, long ak, const 
             real *out = c + j * L;                                                                                    \
             int left = n - j * L;                                                                                     \
             if (left >= L) { V x = acc[i][j]; if (add) x += *(VU *)out; *(VU *)out = x; }                                    \
-            else for (int l = 0; l < left; l++) out[l] = add ? out[l] + acc[i][j][l] : acc[i][j][l];                  \
+            else {                               /* through an array of its own: indexed, acc would live in memory instead of registers */ \
+                real part[L];                                                                                         \
+                *(VU *)part = acc[i][j];                                                                              \
+                for (int l = 0; l < left; l++) out[l] = add ? out[l] + part[l] : part[l];                             \
+            }                                                                                                         \
         }                                                                                                             \
 }                                                                                                                     \
 INLINE void panel##suffix(int nv, int tall, int m, int n, int k, const real *a, long am, long ak, const real *b,      \
