@@ -22,6 +22,8 @@ enum { SEED = 0,                     /* a ceiling belongs to the task, not to a 
        CHOOSE = 4096,                /* examples that choose the guesses of the majority ... */
        SCORE = 1 << 16,              /* ... and those that score them, at most; of long tapes no more than fit into */
        MAJORITY_TOKENS = 1 << 23,    /* these tokens */
+       WAYS_MOST = 1 << 26,          /* orders of the places from one random word: of so many one word in 64 is drawn again, at most */
+       WORD_PLACES = 12,             /* 11! < 2^26 < 12! */
        PLACES_MOST = 1 << 22 };      /* places times targets: with more of them all places have one guess */
 #define HALF_WIDTH 0.0015            /* of the 95 % interval, wanted below 0.002 ... */
 #define HALF_WIDTH_ONE_TARGET 0.003  /* ... where a tape has more than one target: else multisets differ too much from each other */
@@ -104,13 +106,27 @@ static int is_exact(const struct work *w, const struct ceiling *c) { return 1.96
 
 /* ---- order-blind ---- */
 
+/* Any order of n tokens, each as likely.  A random word gives as many places as its bits are good for: each multiplication
+ * takes one from the top, and too small a rest would favour some orders (Brackett-Rozinsky and Lemire 2024, batched ranged
+ * random integers). */
 static void shuffle(int32_t *token, int n, struct lab_rng *r)
 {
-    for (int i = n - 1; i > 0; i--) {
-        int j = (int)lab_rng_below(r, (uint32_t)i + 1);
-        int32_t swapped = token[i];
-        token[i] = token[j];
-        token[j] = swapped;
+    while (n > 1) {
+        uint32_t ways = (uint32_t)n, places = 1;
+        while ((uint32_t)n - places > 1 && ways < WAYS_MOST / (uint32_t)n) ways *= (uint32_t)n - places++;
+        uint32_t place[WORD_PLACES], rest;
+        do {
+            rest = lab_rng_u32(r);
+            for (uint32_t i = 0; i < places; i++) {
+                uint64_t product = (uint64_t)rest * ((uint32_t)n - i);
+                place[i] = (uint32_t)(product >> 32), rest = (uint32_t)product;
+            }
+        } while (rest < ways && rest < -ways % ways);
+        for (uint32_t i = 0; i < places; i++) {
+            int32_t *last = &token[--n], swapped = *last;
+            *last = token[place[i]];
+            token[place[i]] = swapped;
+        }
     }
 }
 
