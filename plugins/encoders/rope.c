@@ -4,10 +4,12 @@
  * that are longer, by how much they are), or only those that never turned once in training (yarn).
  * Refuses an odd head size, a fraction of the head in which there is no pair, and yarn with base 1. */
 #include <math.h>
+#include <stdlib.h>
 #include "lab_plugin.h"
 
 enum { INTERLEAVED, HALF };
 enum { NONE, LINEAR, NTK, NTK_DYNAMIC, YARN };
+struct angle { lab_real cosine, sine; };         /* times what yarn adds to lengths */
 struct rope {
     double base, fraction, factor;
     int32_t pairs, scaling, original;
@@ -15,6 +17,8 @@ struct rope {
     int32_t rotated;                 /* coordinates of a head, even */
     int32_t trained;                 /* original, or this run's training length */
     double low, high;                /* yarn: pairs before low turn as ever, those after high factor times slower */
+    int32_t reach;                   /* positions of the run */
+    struct angle *angle;             /* [rotated / 2, reach], in sequences that span no more than training's */
 };
 
 static const struct lab_option options[] = {
@@ -32,34 +36,6 @@ static double pair_turning(const struct rope *r, double turns)
     return r->rotated * log(r->trained / (2 * M_PI * turns)) / (2 * log(r->base));
 }
 
-static int init(void *self, const struct lab_dims *d, struct lab_err *err)
-{
-    struct rope *r = self;
-    if (d->d_head % 2)
-        return lab_fail(err, "rope turns pairs, so a head must be even, but model.d_model / model.heads = %d / %d = %d: change one",
-                        d->d_model, d->n_head, d->d_head);
-    r->rotated = 2 * (int)(r->fraction * d->d_head / 2 + 1e-9);       /* 1e-9: 0.7 * 20 is 14 */
-    if (r->rotated == 0)
-        return lab_fail(err, "encoder.rope.fraction = %g of a head of %d (model.d_model / model.heads) holds no pair to turn: "
-                        "set at least %g", r->fraction, d->d_head, 2.0 / d->d_head);
-    r->trained = r->original ? r->original : d->train_len;
-    if (r->scaling != YARN) return 0;
-    if (r->base == 1)
-        return lab_fail(err, "encoder.rope.scaling = yarn tells fast pairs from slow ones, but with encoder.rope.base = 1 all turn alike: "
-                        "set a larger base");
-    r->low = fmax(floor(pair_turning(r, 32)), 0);
-    r->high = fmin(ceil(pair_turning(r, 1)), r->rotated - 1);
-    if (r->low == r->high) r->high += 0.001;
-    return 0;
-}
-
-/* A table [2,T,dh] for queries and one for keys: see fill. */
-static size_t scratch_size(const void *self, const struct lab_call *c, int hook)
-{
-    (void)self, (void)hook;
-    return 2 * (size_t)(c->Tq + c->Tk) * c->dh * sizeof(lab_real);
-}
-
 /* Radians a position of pair k, in a sequence that spans so many positions. */
 static double speed(const struct rope *r, int k, int span)
 {
@@ -74,6 +50,54 @@ static double speed(const struct rope *r, int k, int span)
 }
 /* Yarn sharpens the softmax: queries and keys are longer by this. */
 static double length_of(const struct rope *r) { return r->scaling == YARN ? 0.1 * log(r->factor) + 1 : 1; }
+
+static struct angle angle_at(const struct rope *r, int position, double speed)
+{
+    double length = length_of(r);
+    return (struct angle){ (lab_real)(length * cos(position * speed)), (lab_real)(length * sin(position * speed)) };
+}
+
+/* The angles that nearly all calls need: a sine takes longer than turning a head by it. */
+static int fill_angles(struct rope *r, struct lab_err *err)
+{
+    r->angle = malloc((size_t)(r->rotated / 2) * r->reach * sizeof *r->angle);
+    if (!r->angle) return lab_fail(err, "out of memory for positions up to %d", r->reach - 1);
+    for (int k = 0; k < r->rotated / 2; k++) {
+        double w = speed(r, k, r->trained);
+        for (int p = 0; p < r->reach; p++) r->angle[(size_t)k * r->reach + p] = angle_at(r, p, w);
+    }
+    return 0;
+}
+
+static int init(void *self, const struct lab_dims *d, struct lab_err *err)
+{
+    struct rope *r = self;
+    if (d->d_head % 2)
+        return lab_fail(err, "rope turns pairs, so a head must be even, but model.d_model / model.heads = %d / %d = %d: change one",
+                        d->d_model, d->n_head, d->d_head);
+    r->rotated = 2 * (int)(r->fraction * d->d_head / 2 + 1e-9);       /* 1e-9: 0.7 * 20 is 14 */
+    if (r->rotated == 0)
+        return lab_fail(err, "encoder.rope.fraction = %g of a head of %d (model.d_model / model.heads) holds no pair to turn: "
+                        "set at least %g", r->fraction, d->d_head, 2.0 / d->d_head);
+    r->trained = r->original ? r->original : d->train_len;
+    r->reach = d->max_pos;
+    if (r->scaling != YARN) return fill_angles(r, err);
+    if (r->base == 1)
+        return lab_fail(err, "encoder.rope.scaling = yarn tells fast pairs from slow ones, but with encoder.rope.base = 1 all turn alike: "
+                        "set a larger base");
+    r->low = fmax(floor(pair_turning(r, 32)), 0);
+    r->high = fmin(ceil(pair_turning(r, 1)), r->rotated - 1);
+    if (r->low == r->high) r->high += 0.001;
+    return fill_angles(r, err);
+}
+static void fini(void *self) { free(((struct rope *)self)->angle); }
+
+/* A table [2,T,dh] for queries and one for keys: see fill. */
+static size_t scratch_size(const void *self, const struct lab_call *c, int hook)
+{
+    (void)self, (void)hook;
+    return 2 * (size_t)(c->Tq + c->Tk) * c->dh * sizeof(lab_real);
+}
 
 /* Positions that a sequence spans, from the first to the last. */
 static int span_of(const struct lab_call *c, int b)
@@ -91,16 +115,17 @@ static int span_of(const struct lab_call *c, int b)
  * the sign is in the sine, and an unturned coordinate has 1 and 0, so that turning interleaved pairs is one long loop. */
 static void fill(const struct rope *r, const int32_t *pos, int T, int dh, int span, int direction, lab_real *table)
 {
-    double length = length_of(r);
     lab_real *cosine = table, *sine = table + (size_t)T * dh;
-    int step = r->pairs == HALF ? 1 : 2, apart = r->pairs == HALF ? r->rotated / 2 : 1;
+    int step = r->pairs == HALF ? 1 : 2, apart = r->pairs == HALF ? r->rotated / 2 : 1, slower = r->scaling == NTK_DYNAMIC && span > r->trained;
     for (int i = 0; i < T * dh; i++) cosine[i] = 1, sine[i] = 0;
     for (int k = 0; k < r->rotated / 2; k++) {
-        double w = direction * speed(r, k, span);
+        const struct angle *known = r->angle + (size_t)k * r->reach;
+        double w = slower ? speed(r, k, span) : 0;
         for (int t = 0; t < T; t++) {
+            struct angle at = slower ? angle_at(r, pos[t], w) : known[pos[t]];
             int a = t * dh + k * step, b = a + apart;
-            cosine[a] = cosine[b] = (lab_real)(length * cos(pos[t] * w));
-            sine[a] = -(sine[b] = (lab_real)(length * sin(pos[t] * w)));
+            cosine[a] = cosine[b] = at.cosine;
+            sine[a] = -(sine[b] = (lab_real)direction * at.sine);
         }
     }
 }
@@ -159,7 +184,7 @@ static const struct lab_encoder rope = { .size = sizeof rope, .flags = LAB_E_SHI
     .summary = "queries and keys turned by their positions",
     .cite = "Su et al. 2021, RoFormer: Enhanced Transformer with Rotary Position Embedding, arXiv 2104.09864; scaling: "
             "Chen et al. 2023, arXiv 2306.15595 (linear), Peng et al. 2023, YaRN, arXiv 2309.00071 (ntk, yarn)",
-    .self_size = sizeof(struct rope), .options = options, .init = init, .scratch_size = scratch_size,
+    .self_size = sizeof(struct rope), .options = options, .init = init, .fini = fini, .scratch_size = scratch_size,
     .qk = qk, .qk_bwd = qk_bwd };
 static const struct lab_encoder *const list[] = { &rope, NULL };
 LAB_PLUGIN(rope, .version = "1", .license = "MIT", .encoders = list);
