@@ -72,12 +72,13 @@ int cli_parse(const struct cmd *cmd, const struct cli_option *option, int *argc,
         if (literal || arg[0] != '-' || !arg[1]) { argv[kept++] = arg; continue; }
         if (!strcmp(arg, "--")) { literal = 1; continue; }
         if (!strcmp(arg, "--help") || !strcmp(arg, "-h")) return print_help(cmd, option), 1;
-        const char *equals = arg[1] == '-' ? strchr(arg, '=') : NULL;
-        const struct cli_option *o = find(option, arg, equals ? (size_t)(equals - arg) : strlen(arg));
+        size_t named = arg[1] == '-' ? strcspn(arg, "=") : 2;                       /* --jobs=4 and -j4 have their value with them */
+        const char *attached = arg[named] ? arg + named + (arg[named] == '=') : NULL;
+        const struct cli_option *o = find(option, arg, named);
         if (!o) return unknown_option(cmd, option, arg);
-        if (o->kind == CLI_FLAG && equals) return usage_error(cmd, "no value goes with", o->name, "");
-        if (o->kind != CLI_FLAG && !equals && i + 1 == *argc) return usage_error(cmd, "a value is missing after", o->name, o->argument);
-        const char *value = o->kind == CLI_FLAG ? NULL : equals ? equals + 1 : argv[++i];
+        if (o->kind == CLI_FLAG && attached) return usage_error(cmd, "no value goes with", o->name, "");
+        if (o->kind != CLI_FLAG && !attached && i + 1 == *argc) return usage_error(cmd, "a value is missing after", o->name, o->argument);
+        const char *value = o->kind == CLI_FLAG ? NULL : attached ? attached : argv[++i];
         if (value && !*value) return usage_error(cmd, "an empty value came with", o->name, o->argument);      /* an unset variable of a script */
         if (store_value(cmd, o, value) != 0) return -1;
     }
