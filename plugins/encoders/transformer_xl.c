@@ -3,13 +3,11 @@
  * Refuses an odd d_model: the code of a distance is sines, then cosines. */
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 #include "lab_plugin.h"
 
 enum { U, V, W };
 struct xl {
-    lab_real *code;                  /* [max_pos,d]: R of 0, 1, 2 ...; the sines of -n are the negative ones */
-    int32_t reach;                   /* max_pos */
+    lab_real *code;                  /* [max_pos,d]: R of 0, 1, 2 ... */
     double base;
 };
 
@@ -23,10 +21,9 @@ static int init(void *self, const struct lab_dims *dims, struct lab_err *err)
     int d = dims->d_model, half = d / 2;
     if (d % 2)
         return lab_fail(err, "transformer_xl needs an even model.d_model, a sine and a cosine for each speed, but it is %d: set %d", d, d + 1);
-    x->reach = dims->max_pos;
-    x->code = malloc((size_t)x->reach * d * sizeof *x->code);
-    if (!x->code) return lab_fail(err, "out of memory for distances up to %d", x->reach - 1);
-    for (int n = 0; n < x->reach; n++)
+    x->code = malloc((size_t)dims->max_pos * d * sizeof *x->code);
+    if (!x->code) return lab_fail(err, "out of memory for positions up to %d", dims->max_pos - 1);
+    for (int n = 0; n < dims->max_pos; n++)
         for (int k = 0; k < half; k++) {
             double angle = n * pow(x->base, -2.0 * k / d);
             x->code[(size_t)n * d + k] = (lab_real)sin(angle);
@@ -48,114 +45,129 @@ static int param(const void *self, const struct lab_dims *d, int i, struct lab_p
     return 1;
 }
 
-/* ---- the distances of a sequence, each once ---- */
+/* ---- (q + u) . k, of which the host adds q . k ---- */
 
-struct work {                        /* in scratch, for one sequence */
-    int n;                           /* different distances */
-    lab_real *code, *rho, *drho;     /* [n,d]: R, W R as [n,H,dh], its gradient */
-    lab_real *shifted;               /* [Tq,dh]: q + v of a head */
-    lab_real *product;               /* [Tq,n] of a head */
-    int32_t *which;                  /* [Tq,Tk] into the distances */
-    int32_t *slot;                   /* [2 reach - 1]: of each distance from 1 - reach on, -1: none */
-};
-
-static int most_distances(const struct xl *x, const struct lab_call *c)
+/* Column j of a head's logits [Tq,Tk] += scale u . k_j. */
+static void add_content(const struct lab_call *c, int h, const lab_real *k, lab_real *out)
 {
-    long pairs = (long)c->Tq * c->Tk, all = 2L * x->reach - 1;
-    return (int)(pairs < all ? pairs : all);
-}
-static size_t scratch_size(const void *self, const struct lab_call *c, int hook)
-{
-    const struct xl *x = self;
-    size_t n = (size_t)most_distances(x, c), T = (size_t)c->Tq;
-    if (hook != LAB_H_LOGITS) return 0;
-    return (3 * n * c->d + T * c->dh + T * n) * sizeof(lab_real) + (T * c->Tk + 2 * (size_t)x->reach) * sizeof(int32_t);
-}
-
-/* Fills code, rho and which for sequence b. */
-static struct work prepare(const struct xl *x, const struct lab_call *c, int b)
-{
-    struct work w = { .code = c->scratch };
-    size_t most = (size_t)most_distances(x, c) * c->d, T = (size_t)c->Tq;
-    w.rho = w.code + most, w.drho = w.rho + most, w.shifted = w.drho + most, w.product = w.shifted + T * c->dh;
-    w.which = (int32_t *)(w.product + T * most_distances(x, c)), w.slot = w.which + T * c->Tk;
-    const int32_t *pos_q = c->pos_q + (size_t)b * c->stride_q, *pos_k = c->pos_k + (size_t)b * c->stride_k;
-    memset(w.slot, 0xff, (2 * (size_t)x->reach - 1) * sizeof *w.slot);
-    for (int i = 0; i < c->Tq; i++)
-        for (int j = 0; j < c->Tk; j++) {
-            int distance = pos_q[i] - pos_k[j], *slot = &w.slot[distance + x->reach - 1];
-            if (*slot < 0) {
-                lab_real *code = w.code + (size_t)w.n * c->d;
-                memcpy(code, x->code + (size_t)abs(distance) * c->d, (size_t)c->d * sizeof *code);
-                for (int k = 0; distance < 0 && k < c->d / 2; k++) code[k] = -code[k];
-                *slot = w.n++;
-            }
-            w.which[i * c->Tk + j] = *slot;
-        }
-    c->host->gemm(c->host->ctx, 0, 1, w.n, c->d, c->d, 1, w.code, c->d, c->p[W], c->d, 0, w.rho, c->d);
-    return w;
-}
-
-/* One head of one sequence: q [Tq,dh], k [Tk,dh], out and dout [Tq,Tk]. */
-static void head_fwd(const struct lab_call *c, const struct work *w, int h, const lab_real *q, const lab_real *k, lab_real *out)
-{
-    const lab_real *u = c->p[U] + h * c->dh, *v = c->p[V] + h * c->dh;
-    for (int i = 0; i < c->Tq * c->dh; i++) w->shifted[i] = q[i] + v[i % c->dh];
-    c->host->gemm(c->host->ctx, 0, 1, c->Tq, w->n, c->dh, c->scale, w->shifted, c->dh, w->rho + h * c->dh, c->d, 0, w->product, w->n);
+    const lab_real *u = c->p[U] + h * c->dh;
     for (int j = 0; j < c->Tk; j++, k += c->dh) {
         lab_real content = 0;
         for (int e = 0; e < c->dh; e++) content += u[e] * k[e];
-        for (int i = 0; i < c->Tq; i++)
-            out[i * c->Tk + j] += c->scale * content + w->product[i * w->n + w->which[i * c->Tk + j]];
+        for (int i = 0; i < c->Tq; i++) out[i * c->Tk + j] += c->scale * content;
     }
 }
-static void head_bwd(const struct lab_call *c, const struct work *w, int h, const lab_real *q, const lab_real *k, const lab_real *dout,
-                     lab_real *dq, lab_real *dk)
+static void add_content_bwd(const struct lab_call *c, int h, const lab_real *k, const lab_real *dout, lab_real *dk)
 {
-    const lab_real *u = c->p[U] + h * c->dh, *v = c->p[V] + h * c->dh;
-    lab_real *du = c->g[U] + h * c->dh, *dv = c->g[V] + h * c->dh;
-    for (int i = 0; i < c->Tq * c->dh; i++) w->shifted[i] = q[i] + v[i % c->dh];
-    memset(w->product, 0, (size_t)c->Tq * w->n * sizeof *w->product);
+    const lab_real *u = c->p[U] + h * c->dh;
+    lab_real *du = c->g[U] + h * c->dh;
     for (int j = 0; j < c->Tk; j++, k += c->dh, dk += c->dh) {
         lab_real sum = 0;
-        for (int i = 0; i < c->Tq; i++) {
-            sum += dout[i * c->Tk + j];
-            w->product[i * w->n + w->which[i * c->Tk + j]] += dout[i * c->Tk + j];
-        }
+        for (int i = 0; i < c->Tq; i++) sum += dout[i * c->Tk + j];
         for (int e = 0; e < c->dh; e++) du[e] += c->scale * sum * k[e], dk[e] += c->scale * sum * u[e];
     }
-    c->host->gemm(c->host->ctx, 1, 0, w->n, c->dh, c->Tq, c->scale, w->product, w->n, w->shifted, c->dh, 1, w->drho + h * c->dh, c->d);
-    c->host->gemm(c->host->ctx, 0, 0, c->Tq, c->dh, w->n, c->scale, w->product, w->n, w->rho + h * c->dh, c->d, 0, w->shifted, c->dh);
-    for (int i = 0; i < c->Tq * c->dh; i++) dq[i] += w->shifted[i], dv[i % c->dh] += w->shifted[i];
 }
+
+/* shifted [Tq,dh] = q + v */
+static void shift(const struct lab_call *c, int h, const lab_real *q, lab_real *shifted)
+{
+    for (int i = 0; i < c->Tq * c->dh; i++) shifted[i] = q[i] + c->p[V][h * c->dh + i % c->dh];
+}
+static void shift_bwd(const struct lab_call *c, int h, const lab_real *dshifted, lab_real *dq)
+{
+    for (int i = 0; i < c->Tq * c->dh; i++) dq[i] += dshifted[i], c->g[V][h * c->dh + i % c->dh] += dshifted[i];
+}
+
+/* ---- (q + v) . W R(i - j) ----
+ * With sin(a - b) and cos(a - b) written out, it is W^T (q + v), turned by the query's position, times the code of the key's
+ * position: a product for all keys at once, whatever the positions are. */
+
+struct turned {                      /* in scratch, for one sequence */
+    const int32_t *pos_q;
+    lab_real *key;                   /* codes: forwards [d,Tk], backwards [Tk,d], as the products want them */
+    lab_real *query;                 /* [Tq,d] of a head, turned, or its gradient */
+    lab_real *shifted;               /* [Tq,dh] */
+};
+
+static size_t scratch_size(const void *self, const struct lab_call *c, int hook)
+{
+    (void)self;
+    return hook == LAB_H_LOGITS ? ((size_t)(c->Tk + c->Tq) * c->d + (size_t)c->Tq * c->dh) * sizeof(lab_real) : 0;
+}
+
+static struct turned code_keys(const struct xl *x, const struct lab_call *c, int b, int forwards)
+{
+    struct turned w = { .pos_q = c->pos_q + (size_t)b * c->stride_q, .key = c->scratch };
+    const int32_t *pos_k = c->pos_k + (size_t)b * c->stride_k;
+    w.query = w.key + (size_t)c->Tk * c->d, w.shifted = w.query + (size_t)c->Tq * c->d;
+    int by_key = forwards ? 1 : c->d, by_code = forwards ? c->Tk : 1;
+    for (int j = 0; j < c->Tk; j++)
+        for (int k = 0; k < c->d; k++) w.key[j * by_key + k * by_code] = x->code[(size_t)pos_k[j] * c->d + k];
+    return w;
+}
+
+/* (a, b) becomes (b sin - a cos, a sin + b cos), at each speed; symmetric, so its gradient takes the same way. */
+static void turn(const struct xl *x, const struct lab_call *c, const struct turned *w)
+{
+    int half = c->d / 2;
+    for (int i = 0; i < c->Tq; i++) {
+        const lab_real *sine = x->code + (size_t)w->pos_q[i] * c->d, *cosine = sine + half;
+        lab_real *restrict a = w->query + (size_t)i * c->d, *restrict b = a + half;
+        for (int k = 0; k < half; k++) {
+            lab_real first = b[k] * sine[k] - a[k] * cosine[k];
+            b[k] = a[k] * sine[k] + b[k] * cosine[k];
+            a[k] = first;
+        }
+    }
+}
+
+static void turned_fwd(const struct xl *x, const struct lab_call *c, const struct turned *w, int h, const lab_real *q, lab_real *out)
+{
+    shift(c, h, q, w->shifted);
+    c->host->gemm(c->host->ctx, 0, 0, c->Tq, c->d, c->dh, 1, w->shifted, c->dh, c->p[W] + (size_t)h * c->dh * c->d, c->d, 0, w->query, c->d);
+    turn(x, c, w);
+    c->host->gemm(c->host->ctx, 0, 0, c->Tq, c->Tk, c->d, c->scale, w->query, c->d, w->key, c->Tk, 1, out, c->Tk);
+}
+static void turned_bwd(const struct xl *x, const struct lab_call *c, const struct turned *w, int h, const lab_real *q, const lab_real *dout,
+                       lab_real *dq)
+{
+    size_t rows = (size_t)h * c->dh * c->d;      /* of W, this head's */
+    c->host->gemm(c->host->ctx, 0, 0, c->Tq, c->d, c->Tk, c->scale, dout, c->Tk, w->key, c->d, 0, w->query, c->d);
+    turn(x, c, w);
+    shift(c, h, q, w->shifted);
+    c->host->gemm(c->host->ctx, 1, 0, c->dh, c->d, c->Tq, 1, w->shifted, c->dh, w->query, c->d, 1, c->g[W] + rows, c->d);
+    c->host->gemm(c->host->ctx, 0, 1, c->Tq, c->dh, c->d, 1, w->query, c->d, c->p[W] + rows, c->d, 0, w->shifted, c->dh);
+    shift_bwd(c, h, w->shifted, dq);
+}
+
+/* ---- the hooks ---- */
+
+static int is_new(const struct lab_call *c, int b) { return b == 0 || c->stride_q || c->stride_k; }
 
 static void logits(const void *self, const struct lab_call *c, const lab_real *q, const lab_real *k, const lab_real *s, lab_real *out)
 {
     (void)s;
-    struct work w = { 0 };
-    for (int b = 0, plane = 0; b < c->B; b++) {
-        if (b == 0 || c->stride_q || c->stride_k) w = prepare(self, c, b);
-        for (int h = 0; h < c->H; h++, plane++)
-            head_fwd(c, &w, h, q + (size_t)plane * c->Tq * c->dh, k + (size_t)plane * c->Tk * c->dh, out + (size_t)plane * c->Tq * c->Tk);
+    struct turned w;
+    for (int b = 0; b < c->B; b++) {
+        if (is_new(c, b)) w = code_keys(self, c, b, 1);
+        for (int h = 0; h < c->H; h++, q += c->Tq * c->dh, k += c->Tk * c->dh, out += c->Tq * c->Tk) {
+            add_content(c, h, k, out);
+            turned_fwd(self, c, &w, h, q, out);
+        }
     }
 }
 static void logits_bwd(const void *self, const struct lab_call *c, const lab_real *q, const lab_real *k, const lab_real *s,
                        const lab_real *dout, lab_real *dq, lab_real *dk, lab_real *ds)
 {
     (void)s, (void)ds;
-    struct work w = { 0 };
-    int own = c->stride_q || c->stride_k;
-    for (int b = 0, plane = 0; b < c->B; b++) {
-        if (b == 0 || own) {
-            w = prepare(self, c, b);
-            memset(w.drho, 0, (size_t)w.n * c->d * sizeof *w.drho);
+    struct turned w;
+    for (int b = 0; b < c->B; b++) {
+        if (is_new(c, b)) w = code_keys(self, c, b, 0);
+        for (int h = 0; h < c->H; h++, dout += c->Tq * c->Tk) {
+            add_content_bwd(c, h, k, dout, dk);
+            turned_bwd(self, c, &w, h, q, dout, dq);
+            q += c->Tq * c->dh, dq += c->Tq * c->dh, k += c->Tk * c->dh, dk += c->Tk * c->dh;
         }
-        for (int h = 0; h < c->H; h++, plane++) {
-            size_t at_q = (size_t)plane * c->Tq * c->dh, at_k = (size_t)plane * c->Tk * c->dh;
-            head_bwd(c, &w, h, q + at_q, k + at_k, dout + (size_t)plane * c->Tq * c->Tk, dq + at_q, dk + at_k);
-        }
-        if (b == c->B - 1 || own)    /* rho = code W^T, so dW += drho^T code */
-            c->host->gemm(c->host->ctx, 1, 0, c->d, c->d, w.n, 1, w.drho, c->d, w.code, c->d, 1, c->g[W], c->d);
     }
 }
 
