@@ -61,6 +61,18 @@ static int take_all(struct program *p, int out, int said, int64_t deadline_ns)
     return 0;
 }
 
+static int is_missing(const char *name, struct lab_err *err)
+{
+    lab_fail(err, "%s: there is no such program in PATH", name);
+    return PROGRAM_MISSING;
+}
+
+/* POSIX lets posix_spawnp find out later: then this is all that a child tells of it. */
+static int never_began(const struct program *p)
+{
+    return WIFEXITED(p->status) && WEXITSTATUS(p->status) == 127 && p->out.len == 0 && p->said.len == 0;
+}
+
 int program_run(struct program *p, char *const argv[], double seconds, struct lab_err *err)
 {
     int out[2] = { -1, -1 }, said[2] = { -1, -1 }, why = 0;
@@ -70,8 +82,7 @@ int program_run(struct program *p, char *const argv[], double seconds, struct la
     else why = spawn(&pid, argv, out[1], said[1]);
     if (why) {
         close_both(out), close_both(said);
-        lab_fail(err, "%s: %s", argv[0], why == ENOENT ? "there is no such program in PATH" : strerror(why));
-        return why == ENOENT ? PROGRAM_MISSING : -1;
+        return why == ENOENT ? is_missing(argv[0], err) : lab_fail(err, "%s: %s", argv[0], strerror(why));
     }
     close(out[1]), close(said[1]);
     int rc = take_all(p, out[0], said[0], clock_ns() + (int64_t)(seconds * 1e9));
@@ -79,6 +90,7 @@ int program_run(struct program *p, char *const argv[], double seconds, struct la
     if (rc != 0) kill(pid, SIGKILL);
     while (waitpid(pid, &p->status, 0) < 0 && errno == EINTR) {}
     if (rc != 0) return lab_fail(err, "%s: no answer within %.0f s", argv[0], seconds);
+    if (never_began(p)) return is_missing(argv[0], err);
     return p->out.failed || p->said.failed ? lab_fail(err, "out of memory for what %s says", argv[0]) : 0;
 }
 

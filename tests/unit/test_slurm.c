@@ -163,7 +163,7 @@ static void test_a_program_that_hangs_is_ended(void **unused)
     assert_int_equal(program_run(&p, hang, 0.2, &err), -1);
     assert_string_equal(err.msg, "sleep: no answer within 0 s");
     program_release(&p);
-    assert_int_equal(program_run(&p, missing, 1, &err), PROGRAM_MISSING);
+    assert_int_equal(program_run(&p, missing, 10, &err), PROGRAM_MISSING);
     program_release(&p);
     assert_int_equal(program_run(&p, fail, 10, &err), 0);
     assert_false(program_succeeded(&p));
