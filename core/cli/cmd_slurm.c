@@ -4,6 +4,7 @@
  * they published into the results database.  Nothing of lab stays behind on the machine that submits.
  * (`lab slurm status` is cmd_slurm_status.c.)
  */
+#include <ctype.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
@@ -20,6 +21,7 @@
 #include "run/slurm_jobs.h"
 
 enum { CPUS = 4, MOST_TASKS = 100, RESTARTS = 10 };  /* unless told otherwise */
+enum { FOLDER_NAME_MOST = 64 };      /* of an experiment, in the name of its plan's folder */
 
 struct choice {                      /* of the command line */
     struct cli_many set, plugin;
@@ -30,13 +32,14 @@ struct choice {                      /* of the command line */
 
 /* ---- which plan ---- */
 
-/* Where the plan of an experiment file is kept unless -o names a folder. */
+/* Where the plan of an experiment file is kept unless -o names a folder: a short name that every shell and file system takes. */
 static int default_folder(struct str *out, const struct conf *conf, struct lab_err *err)
 {
-    const struct conf_entry *name = conf_find(conf, "experiment", "name");
+    const struct conf_entry *entry = conf_find(conf, "experiment", "name");
+    const char *name = entry ? entry->value : "plan";
     str_add(out, "results/plans/");
-    if (name && *name->value == '.') str_add(out, "-");
-    for (const char *c = name ? name->value : "plan"; *c; c++) str_addn(out, strchr("/\\", *c) || (unsigned char)*c <= ' ' ? "-" : c, 1);
+    for (int i = 0; name[i] && i < FOLDER_NAME_MOST; i++)
+        str_addn(out, isalnum((unsigned char)name[i]) || (i && strchr("._", name[i])) ? &name[i] : "-", 1);
     str_printf(out, "-%.12s", conf->sha256);
     return out->failed ? lab_fail(err, "out of memory") : 0;
 }

@@ -1,10 +1,11 @@
 /* xpos -- rope, and pair k of queries grows by z_k^(p/decay), of keys by z_k^(-p/decay), z_k = (2k/dh + gamma) / (1 + gamma) <= 1:
  * products fade with the distance, the faster pairs more.  Keys to the right would grow instead, so models must be causal.
  * As in the authors' torchscale (XPOS: scale_base 512, gamma 0.4), which counts exponents from the middle of the sequence as well.
- * Refuses an odd head size. */
+ * Refuses an odd head size, and more positions than a pair can grow over. */
 #include <math.h>
 #include "lab_plugin.h"
 
+enum { GROWTH = 80 };                /* exp of it is a float, and of -80 not yet a denormal one */
 struct xpos { double base, decay, gamma; };
 
 static const struct lab_option options[] = {
@@ -15,10 +16,14 @@ static const struct lab_option options[] = {
 
 static int init(void *self, const struct lab_dims *d, struct lab_err *err)
 {
-    (void)self;
-    if (d->d_head % 2 == 0) return 0;
-    return lab_fail(err, "xpos turns pairs, so a head must be even, but model.d_model / model.heads = %d / %d = %d: change one",
-                    d->d_model, d->n_head, d->d_head);
+    const struct xpos *x = self;
+    double fade = log((1 + x->gamma) / x->gamma);        /* over `decay` positions, of the pair that fades most */
+    if (d->d_head % 2)
+        return lab_fail(err, "xpos turns pairs, so a head must be even, but model.d_model / model.heads = %d / %d = %d: change one",
+                        d->d_model, d->n_head, d->d_head);
+    if (d->max_pos * fade / x->decay <= GROWTH) return 0;
+    return lab_fail(err, "xpos: over %d positions a pair grows by more than a number holds: set encoder.xpos.decay to at least %.0f, not %g",
+                    d->max_pos, ceil(d->max_pos * fade / GROWTH), x->decay);
 }
 
 /* Cosines and sines [2,T,dh/2], times the growth. */
