@@ -9,6 +9,7 @@
 
 enum { INTERLEAVED, HALF };
 enum { NONE, LINEAR, NTK, NTK_DYNAMIC, YARN };
+enum { REACH_MOST = 1 << 16 };       /* positions whose angles are kept: 16 MB with a head of 64 */
 struct angle { lab_real cosine, sine; };         /* times what yarn adds to lengths */
 struct rope {
     double base, fraction, factor;
@@ -17,7 +18,7 @@ struct rope {
     int32_t rotated;                 /* coordinates of a head, even */
     int32_t trained;                 /* original, or this run's training length */
     double low, high;                /* yarn: pairs before low turn as ever, those after high factor times slower */
-    int32_t reach;                   /* positions of the run */
+    int32_t reach;                   /* positions with an angle */
     struct angle *angle;             /* [rotated / 2, reach], in sequences that span no more than training's */
 };
 
@@ -80,7 +81,7 @@ static int init(void *self, const struct lab_dims *d, struct lab_err *err)
         return lab_fail(err, "encoder.rope.fraction = %g of a head of %d (model.d_model / model.heads) holds no pair to turn: "
                         "set at least %g", r->fraction, d->d_head, 2.0 / d->d_head);
     r->trained = r->original ? r->original : d->train_len;
-    r->reach = d->max_pos;
+    r->reach = d->max_pos < REACH_MOST ? d->max_pos : REACH_MOST;
     if (r->scaling != YARN) return fill_angles(r, err);
     if (r->base == 1)
         return lab_fail(err, "encoder.rope.scaling = yarn tells fast pairs from slow ones, but with encoder.rope.base = 1 all turn alike: "
@@ -120,9 +121,9 @@ static void fill(const struct rope *r, const int32_t *pos, int T, int dh, int sp
     for (int i = 0; i < T * dh; i++) cosine[i] = 1, sine[i] = 0;
     for (int k = 0; k < r->rotated / 2; k++) {
         const struct angle *known = r->angle + (size_t)k * r->reach;
-        double w = slower ? speed(r, k, span) : 0;
+        double w = speed(r, k, span);
         for (int t = 0; t < T; t++) {
-            struct angle at = slower ? angle_at(r, pos[t], w) : known[pos[t]];
+            struct angle at = slower || pos[t] >= r->reach ? angle_at(r, pos[t], w) : known[pos[t]];
             int a = t * dh + k * step, b = a + apart;
             cosine[a] = cosine[b] = at.cosine;
             sine[a] = -(sine[b] = (lab_real)direction * at.sine);

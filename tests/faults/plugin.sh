@@ -26,6 +26,15 @@ printf '[limits]\ntime = 2\n' >limits
 fails bad_hang 'took longer than limits.time = 2 s, and did not stop when asked to' limits
 same "bad_hang: its state" "$(ask "SELECT DISTINCT state FROM runs WHERE encoder = 'bad_hang'")" timeout
 
+# a failure is told when it happens, not when the sweep ends
+db=told.db; experiment 1000000 'bad_nan, none' 0 >told.ini
+lab run told.ini --plugin "$BUILD/tests/plugins/bad_nan.so" --db told.db --jobs 2 >out 2>err & lab=$!
+wait_for 20 grep -q "FAILED: reverse bad_nan seed 0: loss is nan" err
+check "a failure is told while the others still train" kill -0 $lab
+kill -TERM $lab; wait $lab
+same "and they can go on" $? 75
+sound told
+
 experiment 60 'bad_chatty, none' 0 >chatty.ini
 db=chatty.db; lab run chatty.ini --plugin "$BUILD/tests/plugins/bad_chatty.so" --db chatty.db --jobs 2 >out 2>err
 same "a talkative plugin may work" $? 0

@@ -673,7 +673,8 @@ static void refusals(void **unused)
         { "t5", "buckets=31", 64, 4, 8, 0, { "encoder.t5.buckets", "31", "32" } },
         { "t5", "buckets=2", 64, 4, 8, 0, { "encoder.t5.buckets", "2", "at least 4" } },
         { "t5", "max_distance=8", 64, 4, 8, 0, { "encoder.t5.max_distance = 8", "above 8", "encoder.t5.buckets = 32" } },
-        { "t5", "max_distance=16", 64, 4, 8, 1, { "encoder.t5.max_distance = 16", "above 16" } } };
+        { "t5", "max_distance=16", 64, 4, 8, 1, { "encoder.t5.max_distance = 16", "above 16" } },
+        { "xpos", "", 64, 4, 32696, 1, { "32696 positions", "encoder.xpos.decay to at least 513", "512" } } };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct rig r = rig_init(bad[i].name, bad[i].settings, (struct lab_dims){ .n_layer = 1, .n_head = bad[i].heads,
                                 .d_model = bad[i].d_model, .train_len = 8, .max_len = bad[i].max_pos, .max_pos = bad[i].max_pos,
@@ -688,11 +689,41 @@ static void refusals(void **unused)
         { "sinusoidal", "", 34, 2, 8, 0 }, { "learned", "max_len=12", 32, 4, 12, 0 }, { "rope", "", 16, 4, 8, 0 },
         { "rope", "fraction=0.125", 64, 4, 8, 0 }, { "t5", "buckets=4 max_distance=2", 64, 4, 8, 0 },
         { "t5", "max_distance=9", 64, 4, 8, 0 },
-        { "t5", "buckets=31", 64, 4, 8, 1 }, { "t5", "buckets=2 max_distance=2", 64, 4, 8, 1 } };
+        { "t5", "buckets=31", 64, 4, 8, 1 }, { "t5", "buckets=2 max_distance=2", 64, 4, 8, 1 },
+        { "xpos", "", 64, 4, 32695, 1 } };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         struct rig r = rig(good[i].name, good[i].settings, good[i].d_model, good[i].heads, good[i].max_pos, good[i].causal);
         rig_free(&r);
     }
+}
+
+/* As far apart as xpos accepts: a query and a key meet as the closed form says, and nothing overflows on the way. */
+static void xpos_far_out(void **unused)
+{
+    (void)unused;
+    enum { N = 3, D = 8, FAR = 32694 };
+    const int32_t pos[N] = { 0, FAR / 2, FAR };
+    struct rig r = rig("xpos", "", D, 1, FAR + 1, 1);
+    lab_real *q = random_reals(1, N * D), *k = random_reals(2, N * D), q_out[N * D], k_out[N * D];
+    struct lab_call c = { .size = sizeof c, .B = 1, .H = 1, .Tq = N, .Tk = N, .dh = D, .d = D, .pos_q = pos, .pos_k = pos };
+    c.scratch = malloc(r.e->scratch_size(r.self, &c, LAB_H_QK));
+    r.e->qk(r.self, &c, q, k, q_out, k_out);
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j <= i; j++) {                   /* causal: keys to the right would grow without bound */
+            double got = 0, want = 0, size = 0;
+            for (int e = 0; e < D; e++) got += (double)q_out[i * D + e] * (double)k_out[j * D + e];
+            for (int p = 0; p < D / 2; p++) {
+                double a = (pos[i] - pos[j]) * pow(10000, -2.0 * p / D), z = pow((2.0 * p / D + 0.4) / 1.4, (pos[i] - pos[j]) / 512.0);
+                const lab_real *x = q + i * D + 2 * p, *y = k + j * D + 2 * p;
+                double along = (double)x[0] * (double)y[0] + (double)x[1] * (double)y[1];
+                double across = (double)x[1] * (double)y[0] - (double)x[0] * (double)y[1];
+                want += z * (along * cos(a) - across * sin(a));
+                size += z * (fabs(along) + fabs(across));
+            }
+            assert_near(got, want, 1e-6 + 1e-4 * size, "q . k");
+        }
+    free(c.scratch), free(q), free(k);
+    rig_free(&r);
 }
 
 int main(void)
@@ -707,6 +738,6 @@ int main(void)
         cmocka_unit_test(rope_is_its_definition), cmocka_unit_test(rope_with_one_set_of_positions),
         cmocka_unit_test(rope_depends_on_the_distance), cmocka_unit_test(rope_backward_is_the_adjoint),
         cmocka_unit_test(gradients), cmocka_unit_test(outputs_are_added),
-        cmocka_unit_test(descriptions), cmocka_unit_test(shifts_change_nothing), cmocka_unit_test(refusals) };
+        cmocka_unit_test(descriptions), cmocka_unit_test(shifts_change_nothing), cmocka_unit_test(xpos_far_out), cmocka_unit_test(refusals) };
     return cmocka_run_group_tests(test, NULL, NULL);
 }

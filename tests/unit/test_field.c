@@ -138,6 +138,38 @@ static void bias_of(const struct kind *kind, int heads, int causal, const int32_
     free(self);
 }
 
+/* Whatever training makes of kerple's two numbers, they stay in the authors' range: scale and rate at least 0.01, the power at
+ * most 2, too, and so the bias falls with the distance; it starts inside. */
+static void kerple_stays_in_its_range(void **state)
+{
+    (void)state;
+    static const double raw[] = { -7, -2.5, -1.99, 0, 1.99, 2.5, 7 };
+    static const int32_t pos[4] = { 0, 1, 2, 30 };
+    const struct lab_encoder *e = tiny_encoder("kerple");
+    struct lab_dims dims = { .size = sizeof dims, .n_layer = 1, .n_head = 1, .d_model = 8, .d_head = 8, .max_len = 64, .max_pos = 64 };
+    for (int form = 0; form < 2; form++)
+        for (size_t i = 0; i < sizeof raw / sizeof *raw; i++) {
+            lab_real number[2] = { (lab_real)raw[i], (lab_real)raw[i] }, b[16] = { 0 };
+            const lab_real *p[2] = { &number[0], &number[1] };
+            void *self = calloc(1, e->self_size);
+            struct lab_err err;
+            struct lab_param param;
+            assert_int_equal(option_defaults(e->options, self, NULL, &err), 0);
+            tiny_option(e, self, "form", form ? "power" : "log");
+            assert_int_equal(e->init(self, &dims, &err), 0);
+            struct lab_call c = { .size = sizeof c, .B = 1, .H = 1, .Tq = 4, .Tk = 4, .dh = 8, .d = 8, .pos_q = pos, .pos_k = pos, .p = p };
+            c.scratch = malloc(e->scratch_size(self, &c, LAB_H_BIAS));
+            e->bias(self, &c, b);
+            double near = -(double)b[1], far = -(double)b[2], farther = -(double)b[3];
+            assert_near_one("at distance 0", (double)b[0], 0, 0);
+            assert_true(near > (form ? 0.0099 : 0.01 * log(1.0099)) && far > near && farther > far && isfinite(farther));
+            if (form) assert_true(log2(far / near) > 0.0099 && log2(far / near) < 2.0001);
+            for (int n = 0; e->param(self, &dims, n, &param); n++)
+                assert_true(param.init == LAB_INIT_UNIFORM && param.a >= 0 && param.b <= 2 - 0.01 + 1e-9);
+            free(c.scratch), free(self);
+        }
+}
+
 /* Slopes of the paper for 4 and 8 heads, and of its code in between. */
 static void alibi_slopes_are_the_published_ones(void **state)
 {
@@ -208,7 +240,7 @@ int main(void)
     const struct CMUnitTest test[] = {
         cmocka_unit_test(neutral_values_leave_the_plainer_encoder), cmocka_unit_test(other_values_make_a_difference),
         cmocka_unit_test(forget_with_constant_gates_is_alibi),
-        cmocka_unit_test(alibi_slopes_are_the_published_ones), cmocka_unit_test(causal_alibi_is_a_ramp_over_keys_up_to_a_shift_of_rows),
+        cmocka_unit_test(kerple_stays_in_its_range), cmocka_unit_test(alibi_slopes_are_the_published_ones), cmocka_unit_test(causal_alibi_is_a_ramp_over_keys_up_to_a_shift_of_rows),
         cmocka_unit_test(alibi_sides), cmocka_unit_test(sandwich_is_a_sum_of_cosines) };
     return cmocka_run_group_tests(test, NULL, NULL);
 }

@@ -695,11 +695,10 @@ static void expect_distribution(const char *what, const int *count, const double
 }
 
 /* The first key's gap: (g+1)^(alpha-1) over all slots, one of them when K = 1; and for a later key, given the first. */
-static void mqar_gaps(void **unused)
+static void expect_gaps(const char *settings, double alpha)
 {
-    (void)unused;
     enum { SPACE = 10, N = 40000 };
-    struct fixture f = load("mqar", "mqar", "vocab=2048 pairs=2");
+    struct fixture f = load("mqar", "mqar", settings);
     int first[SPACE] = { 0 }, second[SPACE] = { 0 };
     double p[SPACE], q[SPACE] = { 0 }, all = 0;
     for (int n = 0; n < N; n++) {
@@ -709,13 +708,37 @@ static void mqar_gaps(void **unused)
             if (x->target[t] >= 0) (x->in[t] == x->in[0] ? first : second)[g]++;
         }
     }
-    for (int g = 0; g < SPACE; g++) all += p[g] = pow(g + 1, 0.01 - 1);
+    for (int g = 0; g < SPACE; g++) all += p[g] = pow(g + 1, alpha - 1);
     for (int g = 0; g < SPACE; g++) p[g] /= all;
     for (int g = 0; g < SPACE; g++)
         for (int h = 0; h < SPACE; h++) if (h != g) q[g] += p[h] * p[g] / (1 - p[h]);
     expect_distribution("the first query's gap", first, p, SPACE, 27.9);
     expect_distribution("the second query's gap", second, q, SPACE, 27.9);
     free(f.self);
+}
+static void mqar_gaps(void **unused)
+{
+    (void)unused;
+    expect_gaps("vocab=2048 pairs=2", 0.01);
+    expect_gaps("vocab=2048 pairs=2 alpha=1", 1);                /* all alike */
+}
+
+/* Behind the pairs there is noise, which may be a key or a value, or with random_non_queries=no the token 0. */
+static void mqar_noise(void **unused)
+{
+    (void)unused;
+    for (int random = 0; random < 2; random++) {
+        struct fixture f = load("mqar", "mqar", random ? "vocab=64 pairs=2" : "vocab=64 pairs=2 random_non_queries=no");
+        int zero = 0, other = 0;
+        for (int n = 0; n < 200; n++) {
+            const struct example *x = draw(&f, 0, LAB_TRAIN, n, 32);
+            for (int t = 4; t < 32; t++)
+                if (x->target[t] < 0) *(x->in[t] ? &other : &zero) += 1;
+        }
+        if (random) assert_true(zero > 0 && other > 50 * zero / 4);
+        else assert_true(zero == 200 * 26 && other == 0);
+        free(f.self);
+    }
 }
 
 static void numbers_of_ones(void **unused)
@@ -837,7 +860,7 @@ static void lengths_out_of_range_are_refused(void **unused)
 int main(void)
 {
     const struct CMUnitTest test[] = {
-        cmocka_unit_test(oracles_agree), cmocka_unit_test(examples_are_pure), cmocka_unit_test(mqar_gaps), cmocka_unit_test(numbers_of_ones),
+        cmocka_unit_test(oracles_agree), cmocka_unit_test(examples_are_pure), cmocka_unit_test(mqar_gaps), cmocka_unit_test(mqar_noise), cmocka_unit_test(numbers_of_ones),
         cmocka_unit_test(binary_numbers), cmocka_unit_test(known_answers), cmocka_unit_test(coupled_starts),
         cmocka_unit_test(mqar_refuses_what_does_not_fit), cmocka_unit_test(lengths_out_of_range_are_refused) };
     return cmocka_run_group_tests(test, NULL, NULL);

@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
+#include <time.h>
 #include "base/clock.h"
 #include "base/mem.h"
 #include "store/db.h"
@@ -465,6 +466,8 @@ static void a_lock_shows_that_a_process_lives(void **state)
     expect_state(p, STORE_RUNNING);
     change(p, "UPDATE attempt SET pid_start = pid_start - 1");   /* only the lock is left to tell */
     expect_state(p, STORE_RUNNING);
+    change(p, "UPDATE attempt SET started_us = 0, beat_us = 0"); /* silent since 1970: starved or stopped, which is not dead */
+    expect_state(p, STORE_RUNNING);
     store_close(open_new(p));
     assert_string_equal(ask(p, "SELECT status FROM attempt"), "running");
     change(p, "UPDATE attempt SET pid_start = pid_start + 1");   /* only the process is left to tell */
@@ -720,6 +723,61 @@ static void a_reader_never_stops_the_writer(void **state)
     sqlite3_close(db);
 }
 
+/* A transaction that has read takes no lock later that another may hold by then: it has it from its begin. */
+static void a_transaction_can_always_be_finished(void **state)
+{
+    (void)state;
+    const char *p = in_folder("lab.db");
+    struct store *s = open_new(p);
+    struct store_status status;
+    sqlite3 *db;
+    add_run(s, 1, "rope", "shift", 0, "");
+    OK(store_begin(s, &err));
+    OK(store_run_status(s, key(1), &status, &err));              /* it reads ... */
+    assert_int_equal(sqlite3_open(p, &db), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(db, "UPDATE meta SET value = value", NULL, NULL, NULL), SQLITE_BUSY);
+    add_run(s, 2, "rope", "shift", 1, "");                       /* ... and writes then */
+    OK(store_commit(s, &err));
+    assert_int_equal(sqlite3_exec(db, "UPDATE meta SET value = value", NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(db);
+    store_close(s);
+    assert_string_equal(ask(p, "SELECT count(*) FROM run"), "2");
+}
+
+/* Processor seconds of 200 savings: five points of a curve and a sign of life each. */
+static double saving_seconds(struct store *s, int64_t attempt, int from)
+{
+    struct timespec start, end;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &start);
+    for (int i = from; i < from + 200; i++) {
+        OK(store_begin(s, &err));
+        for (int m = 0; m < 5; m++) put_metric(s, attempt, "loss", 5 * i + m + 1, 1);
+        OK(store_attempt_beat(s, attempt, i, i, 1, &err));
+        OK(store_commit(s, &err));
+    }
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &end);
+    return (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
+}
+
+static void saving_costs_the_same_beside_many_runs(void **state)
+{
+    (void)state;
+    const char *p = in_folder("lab.db");
+    struct store *s = open_new(p);
+    int64_t attempt = begin_attempt(s, add_run(s, 1, "rope", "shift", 0, ""));
+    double few = saving_seconds(s, attempt, 0);
+    OK(store_begin(s, &err));
+    for (int i = 2; i < 4000; i++) {
+        int64_t other = begin_attempt(s, add_run(s, i, "rope", "shift", i, ""));
+        for (int step = 1; step <= 10; step++) put_metric(s, other, "loss", step, 1);
+        end_attempt(s, other, "failed", "made up");
+    }
+    OK(store_commit(s, &err));
+    double many = saving_seconds(s, attempt, 200);
+    if (many > 3 * few + 0.02) fail_msg("200 savings took %g s, beside 4000 runs %g s", few, many);
+    store_close(s);
+}
+
 static void a_killed_writer_keeps_what_was_committed(void **state)
 {
     (void)state;
@@ -805,7 +863,8 @@ int main(void)
         TEST(one_attempt_runs_and_one_is_done), TEST(attempts_of_dead_processes_are_lost), TEST(a_lock_shows_that_a_process_lives),
         TEST(a_late_result_is_kept_but_not_accepted), TEST(curves_follow_the_checkpoints), TEST(the_scheduler_is_remembered),
         TEST(an_evaluation_on_other_data_replaces), TEST(every_record_comes_back), TEST(wrong_records_are_refused), TEST(what_is_not_finite_is_null_and_named),
-        TEST(a_reader_never_stops_the_writer), TEST(a_killed_writer_keeps_what_was_committed),
+        TEST(a_reader_never_stops_the_writer), TEST(a_transaction_can_always_be_finished),
+        TEST(saving_costs_the_same_beside_many_runs), TEST(a_killed_writer_keeps_what_was_committed),
         TEST(a_full_disk_is_named_and_costs_nothing_committed), TEST(versions_with_a_known_bug_are_told) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
