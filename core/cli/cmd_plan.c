@@ -44,6 +44,19 @@ static double expect_seconds(const struct row *r, const struct option_list *leng
 
 /* ---- the rows ---- */
 
+/* What a step of runs like this one took; runs that differ in their seeds alone follow each other, and are asked about once. */
+static int step_ms_of(struct store *store, const struct run_config *c, double *ms, struct lab_err *err)
+{
+    static const struct run_config *last;
+    static double last_ms;
+    if (!last || last->encoder != c->encoder || last->task != c->task || strcmp(last->variant, c->variant)) {
+        if (store_step_ms(store, c->task->name, c->encoder->name, c->variant, &last_ms, err) != 0) return -1;
+        last = c;
+    }
+    *ms = last_ms;
+    return 0;
+}
+
 static int examine(struct store *store, struct row *r, struct lab_err *err)
 {
     const struct run_config *c = &r->run->config;
@@ -52,7 +65,7 @@ static int examine(struct store *store, struct row *r, struct lab_err *err)
     enum sched_need need;
     double step_ms = 0;
     if (sched_need(store, c, &need, &lengths, err) != 0) return -1;
-    if (store && (store_run_status(store, c->key, &status, err) != 0 || store_step_ms(store, c->variant, &step_ms, err) != 0)) return -1;
+    if (store && (store_run_status(store, c->key, &status, err) != 0 || step_ms_of(store, c, &step_ms, err) != 0)) return -1;
     r->done = need == SCHED_NOTHING;
     r->failed = status.state == STORE_FAILED;
     r->to_train = need == SCHED_TRAIN && !r->failed;

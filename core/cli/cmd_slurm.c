@@ -125,7 +125,7 @@ static int write_scripts(const struct slurm_job *job, const struct choice *choic
 
 static int64_t choose_tasks(const struct choice *choice, size_t runs)
 {
-    int64_t n = ((int64_t)runs + choice->cpus - 1) / choice->cpus;
+    int64_t n = ((int64_t)runs - 1) / choice->cpus + 1;
     if (choice->tasks) n = choice->tasks;
     else if (n > MOST_TASKS) n = MOST_TASKS;
     return n < (int64_t)runs ? n : (int64_t)runs;

@@ -36,6 +36,7 @@ static int which_task(const struct choice *c, struct task_options *t, struct lab
         if (!array) t->count = 1;
         else if (array < 0 || number("LAB_TASKS", 1, &t->count, err) < 0 || (!offset && number("LAB_OFFSET", 0, &offset, err) < 0)) return -1;
     }
+    if (offset > FROZEN_MAX_TASKS) return lab_fail(err, "--offset is %lld (limit is %d)", (long long)offset, FROZEN_MAX_TASKS);
     t->index += offset;
     return 0;
 }

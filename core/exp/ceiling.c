@@ -104,6 +104,11 @@ static struct ceiling quotient(const struct sums *s)
 
 static int is_exact(const struct work *w, const struct ceiling *c) { return 1.96 * c->error < w->half_width; }
 
+static int nothing_scored(const struct work *w, struct lab_err *err)
+{
+    return lab_fail(err, "task %s scores no token in %d examples of length %d: the task is at fault", w->task->name, SAMPLES_LEAST, w->length);
+}
+
 /* ---- order-blind ---- */
 
 /* Any order of n tokens, each as likely.  A random word gives as many places as its bits are good for: each multiplication
@@ -207,8 +212,8 @@ static int order_blind(struct work *w, struct ceiling *out, struct lab_err *err)
         if (count_orders(w, sums.n, err) != 0) return -1;
         score(w, &sums);
         *out = quotient(&sums);
-    } while (sums.n < SAMPLES_LEAST || !is_exact(w, out));
-    return 0;
+    } while (sums.n < SAMPLES_LEAST || (sums.scored > 0 && !is_exact(w, out)));
+    return sums.scored > 0 ? 0 : nothing_scored(w, err);
 }
 
 /* ---- majority ---- */
@@ -236,7 +241,7 @@ static int majority(struct work *w, struct ceiling *out, struct lab_err *err)
         add(&sums, right, scored);
         if (sums.n % SAMPLES_LEAST == 0) *out = quotient(&sums);
     } while (sums.n % SAMPLES_LEAST || (sums.n < fit && !is_exact(w, out)));
-    return 0;
+    return sums.scored > 0 ? 0 : nothing_scored(w, err);
 }
 
 /* ---- both ---- */

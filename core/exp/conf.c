@@ -314,7 +314,8 @@ int conf_override(struct conf *c, const char *assignment, struct lab_err *err)
 {
     const char *equals = strchr(assignment, '=');
     struct span head = trim((struct span){ assignment, equals ? (size_t)(equals - assignment) : 0 });
-    const char *dot = head.n > 6 && !memcmp(head.p, "sweep.", 6) ? head.p + 5 : memrchr(head.p, '.', head.n);
+    int dotted = head.n > 6 && (!memcmp(head.p, "sweep.", 6) || !memcmp(head.p, "paper.", 6));       /* the keys of these have dots */
+    const char *dot = dotted ? head.p + 5 : memrchr(head.p, '.', head.n);
     if (!dot) return lab_fail(err, "--set: '%.60s' is not SECTION.KEY=VALUE", assignment);
     struct span section = { head.p, (size_t)(dot - head.p) }, key = { dot + 1, head.n - section.n - 1 };
     struct span value = trim(span_of(equals + 1));

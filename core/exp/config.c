@@ -244,10 +244,10 @@ static int init_task(const struct build *b)
     c->task_ready = 1;
     if (c->task_info.max_slice < 1) c->task_info.max_slice = 1;      /* a task without slices has one */
     const struct lab_task_info *i = &c->task_info;
-    if (i->vocab_in < 1 || i->vocab_out < 1 || i->min_len < 1 || i->max_len < i->min_len || i->max_slice < 1)
+    if (i->vocab_in < 1 || i->vocab_out < 1 || i->min_len < 1 || i->max_len < i->min_len || i->max_slice < 1 || !(i->chance >= 0 && i->chance <= 1))
         return conf_fail(find(b, "run", "task"), b->err,
-                         "task %s describes itself with vocabularies %d, %d, lengths %d..%d and %d slices: the plugin is at fault",
-                         c->task->name, (int)i->vocab_in, (int)i->vocab_out, (int)i->min_len, (int)i->max_len, (int)i->max_slice);
+                         "task %s describes itself with vocabularies %d, %d, lengths %d..%d, %d slices and chance %g: the plugin is at fault",
+                         c->task->name, (int)i->vocab_in, (int)i->vocab_out, (int)i->min_len, (int)i->max_len, (int)i->max_slice, i->chance);
     return 0;
 }
 

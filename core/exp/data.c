@@ -102,12 +102,12 @@ static int between(struct lab_rng *r, int lo, int hi) { return lo + (int)lab_rng
 /* lo .. hi with a chance in proportion to tau^length. */
 static int exponential(struct lab_rng *r, int lo, int hi, double tau)
 {
-    double all = 0, first = tau > 1 ? pow(tau, lo - hi) : 1, weight = first;        /* only ratios matter: the largest is 1 */
-    for (int length = lo; length <= hi; length++, weight *= tau) all += weight;
+    double all = 0, ratio = tau > 1 ? 1 / tau : tau, weight = 1;         /* from the likeliest on: what underflows is of no account */
+    for (int n = hi - lo; n >= 0; n--, weight *= ratio) all += weight;
     double rest = lab_rng_unit(r) * all;
-    weight = first;
-    while (lo < hi && (rest -= weight) >= 0) lo++, weight *= tau;
-    return lo;
+    int n = 0;
+    for (weight = 1; n < hi - lo && (rest -= weight) >= 0; n++) weight *= ratio;
+    return tau > 1 ? hi - n : lo + n;
 }
 
 /* The length of sequence `index` of a step, from 1; index 0: of all of them. */

@@ -48,17 +48,27 @@ void desk_note(struct desk *d, const char *fmt, ...)
 
 /* ---- what the worker sends ---- */
 
+static int is_one_of(const char *word, const char *const *list)
+{
+    while (*list && strcmp(word, *list)) list++;
+    return *list != NULL;
+}
+static const char *const metrics[] = { "loss", "token_accuracy", "sequence_accuracy", "grad_norm", "lr", NULL };
+static const char *const splits[] = { "valid", "test", "free", "longer", NULL };
+
 /* Would the database take it?  A worker whose memory a plugin has damaged must not end the sweep. */
 static int is_plausible(const struct desk *d, const struct record *r)
 {
     int counts = r->n_tok > 0 && r->n_tok_ok >= 0 && r->n_tok_ok <= r->n_tok && r->length > 0 && r->step >= 0;
     if ((d->kind == WORK_CEILING) != (r->type == RECORD_CEILING)) return 0;
     switch (r->type) {
-    case RECORD_METRIC: case RECORD_ARTIFACT: case RECORD_CHECKPOINT: return 1;
+    case RECORD_METRIC: return is_one_of(r->name, metrics);
+    case RECORD_ARTIFACT: return r->n_tok >= 0;
+    case RECORD_CHECKPOINT: return 1;
     case RECORD_SELECTED: return r->step > 0;
-    case RECORD_EVAL_SLICE: if (r->position < 0) return 0;   /* fall through */
-    case RECORD_EVAL: return counts && r->position >= 0 && r->n > 0 && r->n_exact >= 0 && r->n_exact <= r->n;
-    case RECORD_EVAL_POSITION: return counts && r->position >= 0;
+    case RECORD_EVAL_SLICE: if (!strcmp(r->split, "longer")) return 0;      /* fall through */
+    case RECORD_EVAL: return counts && is_one_of(r->split, splits) && r->position >= 0 && r->n > 0 && r->n_exact >= 0 && r->n_exact <= r->n;
+    case RECORD_EVAL_POSITION: return counts && (!strcmp(r->split, "valid") || !strcmp(r->split, "test")) && r->position >= 0;
     case RECORD_UNTRAINED: return r->position >= 0 && r->n > 0 && r->n <= r->length - r->position;
     case RECORD_CEILING: return (!strcmp(r->name, "order_blind") || !strcmp(r->name, "majority")) && r->length > 0 && r->n > 0 &&
                                 isfinite(r->value) && isfinite(r->error);

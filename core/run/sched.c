@@ -34,6 +34,7 @@ enum { COMMIT_RECORDS = 1000, TICK_MS = 250, STOP_S = 10,
        LOCK_S = 60, FAULT_S = 3,     /* when nobody works any more: for a lock, for a database that fails otherwise, */
        STOPPED_S = 2 };              /* and when asked to stop */
 #define SECOND_NS INT64_C(1000000000)
+#define START_NS (SECOND_NS / 10)    /* at a stretch: done runs by the thousand are passed over, and signals wait meanwhile */
 
 struct ceiling_job { size_t first, run; struct option_list lengths; };  /* any run of the task: it tells the task's options */
 
@@ -167,6 +168,7 @@ int sched_enter(struct store *store, const struct sweep *sweep, struct lab_err *
     struct sched_options all = { .jobs = 0 };
     struct sched s = { .store = store, .sweep = sweep, .options = &all, .run_id = mem_alloc(sweep->n * sizeof *s.run_id, err) };
     int rc = s.run_id ? enter_plan(&s, err) : -1;
+    if (rc != 0) store_rollback(store);
     free(s.run_id);
     return rc;
 }
@@ -303,14 +305,17 @@ static struct store_end end_of(const struct desk *d, const char *status, char re
 /* What a desk was told goes into a file, for whoever opens the database next if we do not live to enter it. */
 static void keep(struct sched *s, struct desk *d)
 {
-    char reason[REASON];
+    char reason[REASON], path[SPILL_PATH];
     struct lab_err why;
     if (d->kind == WORK_CEILING || (d->kind == WORK_EVALUATE && (!d->ended || d->verdict != DESK_DONE))) return;
     struct store_end end = end_of(d, desk_status[d->ended ? d->verdict : DESK_INTERRUPTED], reason);
     if (!d->ended) end.reason = "lab ended while the database could not be written";
     struct spill spill = { d->attempt, d->told, d->record, d->n, d->kind == WORK_TRAIN ? &end : NULL };
-    if (spill_write(s->store, &spill, d->kept, &why) == 0) return;
-    d->kept[0] = '\0';
+    if (spill_write(s->store, &spill, path, &why) == 0) {
+        if (*d->kept && strcmp(d->kept, path)) spill_remove(d->kept);
+        memcpy(d->kept, path, sizeof path);
+        return;
+    }
     progress_note(&s->progress, "%s", why.msg);
 }
 
@@ -491,17 +496,33 @@ static int is_left_alone(struct sched *s, size_t run, const struct store_status 
     return 0;
 }
 
+/* Are the weights in the folder those that the result was measured with?  A database beside this one may have trained the run, too. */
+static int are_its_weights(const struct sched *s, const struct desk *d, int *are, struct lab_err *err)
+{
+    struct str path = { 0 };
+    struct lab_err unread;
+    char kept[HASH_HEX], found[HASH_HEX] = "";
+    if (store_weights(s->store, d->attempt_id, kept, err) != 0) return -1;
+    path_beside(&path, s->store, "weights", d->config->key, ".safetensors");
+    *are = !*kept || (!path.failed && hash_file(path.text, found, &unread) == 0 && !strcmp(kept, found));
+    str_free(&path);
+    return 0;
+}
+
 /* Looks a run up and begins the attempt it needs, if any.  Within a transaction. */
 static int claim(struct sched *s, struct desk *d, enum sched_need *need, struct option_list *lengths, struct lab_err *err)
 {
     struct store_status status;
     char name[160], fields[STORE_FIELDS] = "";
+    int are_its = 1;
     *need = SCHED_NOTHING;
     describe(s, d->run, name, sizeof name);
     if (store_run_status(s->store, d->config->key, &status, err) != 0) return -1;
     if (is_left_alone(s, d->run, &status, name)) return 0;
     if (sched_need(s->store, d->config, need, lengths, err) != 0) return -1;
     d->attempt_id = status.attempt_id;               /* where later evaluations go */
+    if (*need == SCHED_EVALUATE && are_its_weights(s, d, &are_its, err) != 0) return -1;
+    if (!are_its) *need = SCHED_TRAIN, *lengths = d->config->eval.lengths;
     if (status.state == STORE_DONE) shelf_remove(&s->shelf, d->config->key);       /* a kill may have come between */
     if (s->options->rerun_stale && staleness(s, d->config, &status, fields, err) != 0) return -1;
     if (*fields) *need = SCHED_TRAIN, *lengths = d->config->eval.lengths;
@@ -509,7 +530,7 @@ static int claim(struct sched *s, struct desk *d, enum sched_need *need, struct 
     if (*need == SCHED_EVALUATE) return store_attempt_uuid(s->store, d->attempt_id, d->attempt, err);
     if (*need == SCHED_NOTHING) return 0;
     if (status.state == STORE_DONE) {
-        if (!*fields) progress_note(&s->progress, "%s lacks an evaluation and its weights are gone: it is trained again", name);
+        if (!*fields) progress_note(&s->progress, "%s lacks an evaluation and its weights %s: it is trained again", name, are_its ? "are gone" : "were changed");
         if (store_supersede(s->store, status.attempt_id, err) != 0) return -1;
     }
     return begin_attempt(s, d, name, err);
@@ -555,17 +576,20 @@ static void start_ceiling(struct sched *s, struct desk *d, const struct ceiling_
     s->report->lacking++;
 }
 
-static void start_what_fits(struct sched *s)
+/* 1: there may be more, but signals and workers come first. */
+static int start_what_fits(struct sched *s)
 {
     struct lab_err why;
     struct desk *d;
+    int64_t until = clock_ns() + START_NS;
     while (!s->stopping && may_try(s) && (d = free_desk(s))) {
+        if (clock_ns() >= until) return 1;
         if (s->next_ceiling < s->n_ceiling) {
             start_ceiling(s, d, &s->ceiling[s->next_ceiling++]);
             continue;
         }
         if (!s->fresh && clock_ns() >= s->look_ns) s->fresh = s->n_queued, s->look_ns = clock_ns() + SECOND_NS;
-        if (!s->fresh) return;
+        if (!s->fresh) return 0;
         size_t run = s->queue[s->head];
         s->head = (s->head + 1) % s->sweep->n;
         s->n_queued--, s->fresh--;
@@ -573,6 +597,7 @@ static void start_what_fits(struct sched *s)
         put_back(s, run);
         go_out(s, &why);
     }
+    return 0;
 }
 
 /* ---- into the database ---- */
@@ -596,12 +621,13 @@ static int is_silent(const struct desk *d) { return d->busy && !d->ended && d->k
 
 static int enter_all(struct sched *s, struct lab_err *err)
 {
+    double left_s = time_left(s);
     if (store_begin(s->store, err) != 0) return -1;
     for (int i = 0; i < s->n_desk; i++) {
         struct desk *d = &s->desk[i];
         if (is_due(d) && enter_records(s, d, err) != 0) return -1;
         if (d->kind == WORK_TRAIN && (is_due(d) || is_silent(d)) &&
-            store_attempt_beat(s->store, d->attempt_id, d->step, d->told + (int64_t)d->n, time_left(s), err) != 0) return -1;
+            store_attempt_beat(s->store, d->attempt_id, d->step, d->told + (int64_t)d->n, left_s, err) != 0) return -1;
     }
     return store_commit(s->store, err);
 }
@@ -751,7 +777,7 @@ static struct progress_now progress_now(struct sched *s)
     return now;
 }
 
-static void wait_for_news(struct sched *s)
+static void wait_for_news(struct sched *s, int at_most_ms)
 {
     int n = 0;
     s->poll[n++] = (struct pollfd){ .fd = s->signals.fd, .events = POLLIN };
@@ -760,7 +786,7 @@ static void wait_for_news(struct sched *s)
         s->poll[n++] = (struct pollfd){ .fd = s->desk[i].worker.record_fd, .events = POLLIN };       /* -1 is passed over */
         s->poll[n++] = (struct pollfd){ .fd = s->desk[i].worker.output_fd, .events = POLLIN };
     }
-    poll(s->poll, (nfds_t)n, TICK_MS);
+    poll(s->poll, (nfds_t)n, at_most_ms);
 }
 
 static void stop(struct sched *s, int signal)
@@ -862,12 +888,12 @@ static int tell_outage(struct sched *s, struct lab_err *err)
 static int loop(struct sched *s, struct lab_err *err)
 {
     for (int told = 0;;) {
-        start_what_fits(s);
+        int more = start_what_fits(s);
         if (!n_busy(s) && !is_out(s) && (s->stopping || !s->n_queued)) return 0;
         if (!n_working(s) && gives_up(s)) return tell_outage(s, err);
-        if (!n_busy(s) && !is_out(s) && !told++)
+        if (!more && !n_busy(s) && !is_out(s) && !told++)
             progress_note(&s->progress, "%zu run%s in the hands of another process: waiting for it", s->n_queued, s->n_queued == 1 ? " is" : "s are");
-        wait_for_news(s);
+        wait_for_news(s, more ? 0 : TICK_MS);
         look_around(s);
         if (!progress_is_due(&s->progress)) continue;
         struct progress_now now = progress_now(s);

@@ -4,7 +4,7 @@
  * that fails, or takes more memory or time than [limits] allow, costs its own run alone.
  * A run that failed before is not tried again unless asked for; one that was interrupted
  * goes on from its last checkpoint.  Several processes may run sweeps on one database at
- * once: none does what another is doing, and each waits for the others' part of its own.
+ * once: none trains what another is training, and each waits for the others' part of its own.
  */
 #ifndef LAB_RUN_SCHED_H
 #define LAB_RUN_SCHED_H

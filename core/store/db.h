@@ -34,6 +34,7 @@ int db_copy(struct store *, const char *path, struct lab_err *err);
 /* The hash of an attempt's result as its rows have it; and into its row, after evaluations were added. */
 int db_result(struct store *, int64_t attempt_id, char sum[HASH_HEX], struct lab_err *err);
 int db_seal(struct store *, int64_t attempt_id, struct lab_err *err);
+int db_fits(struct store *, int64_t attempt_id, int *fits, struct lab_err *err);         /* the one in its row: 1 or 0 */
 
 /* Is this the name of one of our views? */
 int db_is_view(const char *name);

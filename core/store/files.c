@@ -136,6 +136,13 @@ static void ask_sibling(struct files *f, struct owners *o, const char *path)
     snprintf(f->unread, sizeof f->unread, "%s", why.msg);
 }
 
+/* The database, or a file of its own: to close one of those would undo the locks that this process has on it. */
+static int is_own(const char *name, const char *path, const char *db)
+{
+    size_t n = strlen(base_of(db));
+    return (!strncmp(name, base_of(db), n) && (!name[n] || name[n] == '-')) || same_file(path, db);
+}
+
 static int ask_siblings(struct files *f, struct owners *o, const char *db, struct lab_err *err)
 {
     struct str folder = { 0 }, path = { 0 };
@@ -145,7 +152,7 @@ static int ask_siblings(struct files *f, struct owners *o, const char *db, struc
         struct stat st;
         str_clear(&path);
         str_printf(&path, "%s%s", str_text(&folder), e->d_name);
-        if (path.failed || is_backup(e->d_name) || stat(path.text, &st) != 0 || !S_ISREG(st.st_mode) || same_file(path.text, db)) continue;
+        if (path.failed || is_backup(e->d_name) || stat(path.text, &st) != 0 || !S_ISREG(st.st_mode) || is_own(e->d_name, path.text, db)) continue;
         if (looks_like_ours(path.text)) ask_sibling(f, o, path.text);
     }
     int failed = folder.failed || path.failed;

@@ -140,13 +140,14 @@ static int make_temporary(const struct merge *m)
                   "CREATE TEMP TABLE IF NOT EXISTS wanted(run_key TEXT PRIMARY KEY) WITHOUT ROWID;"
                   "CREATE TEMP TABLE IF NOT EXISTS touched(run_id INTEGER PRIMARY KEY);"
                   "CREATE TEMP TABLE IF NOT EXISTS taken(old INTEGER PRIMARY KEY, uuid TEXT UNIQUE, run_id, env_id, new, rival, wins);"
+                  "CREATE TEMP TABLE IF NOT EXISTS further(old, new);"
                   "CREATE TEMP TABLE IF NOT EXISTS pair(shown, second, same)");
 }
 
 /* ---- looking whose it is, and at every page, in a thread ---- */
 
 /* constrained: it was seen that rows obey the constraints of their tables. */
-struct look { const char *path; pthread_t thread; int threaded, constrained, rc; char sha256[HASH_HEX]; struct lab_err err; };
+struct look { const char *path; pthread_t thread; int threaded, looked, constrained, rc; char sha256[HASH_HEX]; struct lab_err err; };
 
 /* SQLite knows no constraints of what it cannot write, so a copy in memory is looked at.  0: too large for that, or changes wait beside it. */
 static int open_copy(struct look *l, sqlite3 **db)
@@ -164,13 +165,28 @@ static int open_copy(struct look *l, sqlite3 **db)
            sqlite3_deserialize(*db, "main", bytes, st.st_size, st.st_size, SQLITE_DESERIALIZE_FREEONCLOSE) == SQLITE_OK;
 }
 
+/* Of the file, and of the changes that wait beside it: with the file alone, a database in use would look as it did when last merged. */
+static int hash_both(struct look *l)
+{
+    struct str wal = { 0 };
+    char both[2 * HASH_HEX] = "";
+    if (hash_file(l->path, l->sha256, &l->err) != 0) return -1;
+    if (!has_wal(l->path)) return 0;
+    str_printf(&wal, "%s-wal", l->path);
+    int rc = wal.failed ? lab_fail(&l->err, "out of memory for a merge") : hash_file(wal.text, both + strlen(l->sha256), &l->err);
+    str_free(&wal);
+    memcpy(both, l->sha256, strlen(l->sha256));
+    if (rc == 0) hash_bytes(both, strlen(both), l->sha256);
+    return rc;
+}
+
 static int open_itself(struct look *l, sqlite3 **db)
 {
     struct str uri = { 0 };
     uri_of(&uri, l->path);
     sqlite3_close(*db);
     *db = NULL;
-    if (hash_file(l->path, l->sha256, &l->err) != 0) return str_free(&uri), -1;
+    if (hash_both(l) != 0) return str_free(&uri), -1;
     int rc = uri.failed ? SQLITE_NOMEM : sqlite3_open_v2(uri.text, db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, NULL);
     str_free(&uri);
     return rc == SQLITE_OK ? 0 : lab_fail(&l->err, "%s: cannot be opened", l->path);
@@ -201,16 +217,23 @@ int merge_judge(const char *path, struct lab_err *err)
     return l.rc;
 }
 
-static void look_begin(struct look *l, const char *path)
+/* Not at the database that is merged into: to open and close its file here would undo the locks that this process has on it. */
+static void look_begin(struct look *l, const char *path, const struct store *into)
 {
+    struct stat st, own;
     *l = (struct look){ .path = path };
-    l->threaded = pthread_create(&l->thread, NULL, look, l) == 0;
+    if (stat(path, &st) == 0 && stat(into->path, &own) == 0 && own.st_ino == st.st_ino && own.st_dev == st.st_dev) {
+        l->rc = REFUSED, l->looked = 1;
+        lab_fail(&l->err, "%s: is the database that is merged into", path);
+    } else {
+        l->threaded = pthread_create(&l->thread, NULL, look, l) == 0;
+    }
 }
 
 static void look_end(struct look *l)
 {
     if (l->threaded) pthread_join(l->thread, NULL);
-    else look(l);
+    else if (!l->looked) look(l);
 }
 
 /* ---- both together ---- */
@@ -219,10 +242,7 @@ static void look_end(struct look *l)
 static int with_attached(struct store *store, const struct look *look, int (*work)(const struct merge *, void *), void *ctx, struct lab_err *err)
 {
     struct merge m = { store, look->path, err };
-    struct stat st, own;
     if (look->rc != 0) return *err = look->err, look->rc;
-    if (stat(m.path, &st) == 0 && stat(store->path, &own) == 0 && own.st_ino == st.st_ino && own.st_dev == st.st_dev)
-        return lab_fail(err, "%s: is the database that is merged into", m.path), REFUSED;
     int rc = make_temporary(&m);
     if (rc == 0) rc = attach(&m);
     if (rc != 0) return rc;
@@ -338,6 +358,37 @@ static int take_attempts(const struct merge *m, enum merge_how how)
     return run_str(m, &sql);
 }
 
+/* Does work with each attempt that a question gives; which must be sorted, so that work may change what was asked. */
+static int each_attempt(const struct merge *m, const char *sql, int (*work)(const struct merge *, int64_t attempt))
+{
+    sqlite3_stmt *st = NULL;
+    int rc = sqlite3_prepare_v2(m->store->db, sql, -1, &st, NULL) == SQLITE_OK ? 0 : fail(m);
+    while (rc == 0 && sqlite3_step(st) == SQLITE_ROW) rc = work(m, sqlite3_column_int64(st, 0));
+    sqlite3_finalize(st);
+    return rc;
+}
+
+static int seal(const struct merge *m, int64_t attempt) { return db_seal(m->store, attempt, m->err); }
+
+/* A result that does not fit its hash is left as it is, for fsck to tell. */
+static int keep_sound(const struct merge *m, int64_t attempt)
+{
+    char sql[80];
+    int fits;
+    if (db_fits(m->store, attempt, &fits, m->err) != 0) return -1;
+    snprintf(sql, sizeof sql, "DELETE FROM temp.further WHERE new = %" PRId64, attempt);
+    return fits ? 0 : run(m, sql);
+}
+
+/* Results that are here already, and that were evaluated further since. */
+static int find_further(const struct merge *m)
+{
+    static const char sql[] = "DELETE FROM temp.further; INSERT INTO temp.further SELECT a.attempt_id, x.attempt_id FROM s.attempt a"
+                              " JOIN main.attempt x ON x.attempt_uuid = a.attempt_uuid WHERE a.status = 'done'"
+                              " AND a.result_sha256 <> x.result_sha256 AND a.attempt_uuid NOT IN (SELECT uuid FROM temp.taken)";
+    return run(m, sql) != 0 ? -1 : each_attempt(m, "SELECT new FROM temp.further ORDER BY 1", keep_sound);
+}
+
 /* ---- what attempts measured ---- */
 
 /* counted: evaluations, of which the one of more sequences stays.  source: FROM a table c of rows, with n.new the attempt that gets them. */
@@ -364,9 +415,7 @@ static int take_table(const struct merge *m, const char *table, int counted)
     str_printf(&from, "temp.taken n CROSS JOIN s.\"%s\" c ON c.attempt_id = n.old WHERE true", table);
     int rc = from.failed ? lab_fail(m->err, "out of memory for a merge") : take_rows(m, table, counted, from.text);
     str_clear(&from);                /* and what was evaluated further since it was merged */
-    str_printf(&from, "(SELECT a.attempt_id AS old, x.attempt_id AS new FROM s.attempt a JOIN main.attempt x ON x.attempt_uuid = a.attempt_uuid"
-               " WHERE a.status = 'done' AND a.attempt_uuid NOT IN (SELECT uuid FROM temp.taken)) n"
-               " CROSS JOIN s.\"%s\" c ON c.attempt_id = n.old WHERE c.split IN ('test', 'free')", table);
+    str_printf(&from, "temp.further n CROSS JOIN s.\"%s\" c ON c.attempt_id = n.old WHERE c.split IN ('test', 'free')", table);
     if (rc == 0 && counted) rc = from.failed ? lab_fail(m->err, "out of memory for a merge") : take_rows(m, table, counted, from.text);
     str_free(&from);
     return rc;
@@ -422,11 +471,7 @@ static int seal_joined(const struct merge *m)
 {
     static const char sql[] = "SELECT DISTINCT a.attempt_id FROM temp.pair p JOIN main.attempt a ON a.attempt_id = p.shown JOIN main.attempt b ON b.attempt_id = p.second"
                               " WHERE p.same AND a.result_sha256 <> b.result_sha256 AND length(a.result_sha256) = 64 ORDER BY 1";
-    sqlite3_stmt *st = NULL;
-    int rc = sqlite3_prepare_v2(m->store->db, sql, -1, &st, NULL) == SQLITE_OK ? 0 : fail(m);
-    while (rc == 0 && sqlite3_step(st) == SQLITE_ROW) rc = db_seal(m->store, sqlite3_column_int64(st, 0), m->err);
-    sqlite3_finalize(st);
-    return rc;
+    return each_attempt(m, sql, seal) != 0 ? -1 : each_attempt(m, "SELECT new FROM temp.further ORDER BY 1", seal);
 }
 
 /* ---- the whole ---- */
@@ -437,7 +482,7 @@ static int take_all(const struct merge *m, struct taking *t)
 {
     int rc;
     if ((rc = take_shared(m)) != 0 || (rc = take_runs(m, t->how)) != 0 || (t->how == MERGE_ALL && (rc = take_plans(m)) != 0) ||
-        (rc = take_attempts(m, t->how)) != 0 || (rc = each_table(m, take_table)) != 0 || (rc = run(m, pairs_sql)) != 0 ||
+        (rc = take_attempts(m, t->how)) != 0 || (rc = find_further(m)) != 0 || (rc = each_table(m, take_table)) != 0 || (rc = run(m, pairs_sql)) != 0 ||
         (rc = each_table(m, join_evaluations)) != 0 || (rc = seal_joined(m)) != 0) return rc;
     if ((rc = ask_integer(m, "SELECT count(*) FROM temp.taken", &t->result->attempts)) != 0 ||
         (rc = ask_integer(m, "SELECT count(*) FROM temp.pair WHERE NOT same", &t->result->different)) != 0) return rc;
@@ -488,10 +533,10 @@ int merge_databases(struct store *store, char *const *path, size_t n, const stru
     struct merge_result result;
     struct look ahead[2];
     int rc = make_temporary(&(struct merge){ store, store->path, err }) == 0 ? 0 : -1;
-    if (rc == 0 && n) look_begin(&ahead[0], path[0]);
+    if (rc == 0 && n) look_begin(&ahead[0], path[0], store);
     for (size_t i = 0; i < n && rc >= 0; i++) {
         look_end(&ahead[i % 2]);
-        if (i + 1 < n) look_begin(&ahead[(i + 1) % 2], path[i + 1]);
+        if (i + 1 < n) look_begin(&ahead[(i + 1) % 2], path[i + 1], store);
         rc = take_database(store, &ahead[i % 2], MERGE_ALL, &result, err);
         if (rc >= 0) listener->told(listener->ctx, path[i], &result, rc ? err->msg : NULL);
         else if (i + 1 < n) look_end(&ahead[(i + 1) % 2]);

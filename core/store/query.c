@@ -4,6 +4,7 @@
  * setting, and a query that takes too long.  Read-only is checked twice: by what the
  * compiled statement may do, and by what it touches while it is compiled and run.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -111,7 +112,7 @@ static int send_rows(struct store *s, sqlite3_stmt *st, const struct store_rows 
 int store_query(struct store *s, const char *sql, const char *const *args, int n_args, double seconds,
                 const struct store_rows *rows, struct lab_err *err)
 {
-    struct deadline deadline = { clock_ns() + (int64_t)(seconds * 1e9), 0 };
+    struct deadline deadline = { clock_ns() + (int64_t)(fmin(seconds, 1e9) * 1e9), 0 };
     sqlite3_stmt *st = NULL;
     sqlite3_set_authorizer(s->db, may_touch, NULL);
     if (seconds > 0) sqlite3_progress_handler(s->db, 1000, is_late, &deadline);

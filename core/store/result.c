@@ -114,11 +114,19 @@ int db_seal(struct store *s, int64_t attempt_id, struct lab_err *err)
     return sqlite3_exec(s->db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : db_fail(s, err);
 }
 
-/* A result that did not fit its hash before must not fit it afterwards. */
-int store_put_evaluation(struct store *s, int64_t attempt_id, const struct record *r, size_t n, struct lab_err *err)
+int db_fits(struct store *s, int64_t attempt_id, int *fits, struct lab_err *err)
 {
     char was[HASH_HEX], sum[HASH_HEX];
     if (stored(s, attempt_id, was, err) != 0 || db_result(s, attempt_id, sum, err) != 0) return -1;
+    *fits = !strcmp(was, sum);
+    return 0;
+}
+
+/* A result that did not fit its hash before must not fit it afterwards. */
+int store_put_evaluation(struct store *s, int64_t attempt_id, const struct record *r, size_t n, struct lab_err *err)
+{
+    int fits;
+    if (db_fits(s, attempt_id, &fits, err) != 0) return -1;
     for (size_t i = 0; i < n; i++) if (store_put_record(s, attempt_id, &r[i], err) != 0) return -1;
-    return strcmp(was, sum) ? 0 : db_seal(s, attempt_id, err);
+    return fits ? db_seal(s, attempt_id, err) : 0;
 }

@@ -16,8 +16,8 @@
 /* ---- the statements ---- */
 
 enum statement { PUT_SWEEP, PUT_RUN, ARM, PUT_CELL, PUT_ENV, RUN_STATUS, HAS_EVAL, STEP_MS, BEGIN_ATTEMPT, FIND_RUNNING, ATTEMPT_UUID,
-                 IS_SAVED, CONTINUE_ATTEMPT, BEAT, SAVED, END_ATTEMPT, END_LATE, SUPERSEDE, DIFFERS, DONE_ATTEMPT, PUT_METRIC, DROP_EVAL, PUT_EVAL,
-                 PUT_EVAL_POSITION, PUT_EVAL_SLICE, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING, SELECTED, N_STATEMENT };
+                 IS_SAVED, CONTINUE_ATTEMPT, BEAT, SAVED, END_ATTEMPT, END_SECOND, END_LATE, SUPERSEDE, DIFFERS, DONE_ATTEMPT, PUT_METRIC, DROP_EVAL, PUT_EVAL,
+                 PUT_EVAL_POSITION, PUT_EVAL_SLICE, PUT_UNTRAINED, PUT_ARTIFACT, PUT_CEILING, FIND_CEILING, FIND_WEIGHTS, SELECTED, N_STATEMENT };
 _Static_assert((int)N_STATEMENT <= DB_STATEMENTS, "struct store has room for every statement");
 
 /* "DO UPDATE SET x = x" changes nothing, but lets RETURNING name the row that is there already. */
@@ -39,7 +39,7 @@ static const char *const sql[N_STATEMENT] = {
     [HAS_EVAL] = "SELECT 1 FROM run r JOIN attempt a ON a.run_id = r.run_id AND a.status = 'done' JOIN eval e USING(attempt_id)"
                  " WHERE r.run_key = ? AND e.split = ? AND e.length = ? AND e.n >= ? AND e.seed = ?",
     [STEP_MS] = "SELECT sum(active_ns) / 1e6 / nullif(sum(steps), 0) FROM (SELECT a.active_ns, a.last_step - a.from_step AS steps FROM run r JOIN attempt a"
-                " ON a.run_id = r.run_id AND a.status = 'done' WHERE r.variant = ? ORDER BY r.run_id DESC LIMIT 50)",
+                " ON a.run_id = r.run_id AND a.status = 'done' WHERE r.task = ? AND r.encoder = ? AND r.variant = ? ORDER BY r.run_id DESC LIMIT 50)",
     [BEGIN_ATTEMPT] = "INSERT INTO attempt(attempt_uuid, run_id, env_id, status, started_us, beat_us, host, boot_id, pid, pid_start, lock_at,"
                       " slurm_job, slurm_array, slurm_task, slurm_restart)"
                       " VALUES(?1, ?2, ?3, 'running', ?4, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, CAST(?12 AS INTEGER), CAST(?13 AS INTEGER)) RETURNING attempt_id",
@@ -54,6 +54,11 @@ static const char *const sql[N_STATEMENT] = {
     [SAVED] = "UPDATE attempt SET saved_step = ?2 WHERE attempt_id = ?1",
     [END_ATTEMPT] = "UPDATE attempt SET status = ?, reason = ?, ended_us = max(started_us, ?), active_ns = ?, last_step = max(coalesce(last_step, 0), ?), result_sha256 = ?,"
                     " exit_code = ?, term_signal = ? WHERE attempt_id = ? AND status = 'running' RETURNING attempt_id",
+    /* Somebody else's result, that was merged while this one was trained, is there already. */
+    [END_SECOND] = "UPDATE attempt SET status = 'superseded', reason = 'another result was entered before it ended as ' || ?1,"
+                   " ended_us = max(started_us, ?3), active_ns = ?4, last_step = max(coalesce(last_step, 0), ?5), result_sha256 = ?6, exit_code = ?7,"
+                   " term_signal = ?8 WHERE attempt_id = ?9 AND status = 'running' AND ?1 = 'done'"
+                   " AND EXISTS (SELECT 1 FROM attempt o WHERE o.run_id = attempt.run_id AND o.status = 'done') RETURNING attempt_id",
     [END_LATE] = "UPDATE attempt SET status = 'superseded', reason = 'taken for lost, then ended as ' || ?1 || coalesce(': ' || ?2, ''),"
                  " ended_us = max(started_us, ?3), active_ns = ?4, last_step = ?5, result_sha256 = ?6, exit_code = ?7, term_signal = ?8"
                  " WHERE attempt_id = ?9 AND status = 'lost' RETURNING attempt_id",
@@ -72,6 +77,7 @@ static const char *const sql[N_STATEMENT] = {
     [PUT_UNTRAINED] = "INSERT OR REPLACE INTO untrained(attempt_id, parameter, first_row, rows, of_rows) VALUES(?, ?, ?, ?, ?)",
     [PUT_ARTIFACT] = "INSERT OR REPLACE INTO artifact(attempt_id, path, kind, bytes, sha256) VALUES(?, ?, ?, ?, ?)",
     [PUT_CEILING] = "INSERT OR REPLACE INTO ceiling(task_key, task, length, kind, value, error, samples) VALUES(?, ?, ?, ?, ?, ?, ?)",
+    [FIND_WEIGHTS] = "SELECT sha256 FROM artifact WHERE attempt_id = ? AND kind = 'weights'",
     [FIND_CEILING] = "SELECT value, error FROM ceiling WHERE task_key = ? AND length = ? AND kind = ?",
 };
 
@@ -280,9 +286,11 @@ int store_has_eval(struct store *s, const char *run_key, const struct store_eval
     return call_end(&c, err);
 }
 
-int store_step_ms(struct store *s, const char *variant, double *ms, struct lab_err *err)
+int store_step_ms(struct store *s, const char *task, const char *encoder, const char *variant, double *ms, struct lab_err *err)
 {
     struct call c = call_begin(s, STEP_MS);
+    call_text(&c, task);
+    call_text(&c, encoder);
     call_text(&c, variant);
     *ms = call_row(&c) ? call_get_real(&c, 0) : 0;
     return call_end(&c, err);
@@ -402,6 +410,8 @@ static int end_attempt(struct store *s, enum statement how, int64_t attempt_id, 
 int store_attempt_end(struct store *s, int64_t attempt_id, const struct store_end *end, struct lab_err *err)
 {
     int64_t ended = 0, late = 0;
+    if (end_attempt(s, END_SECOND, attempt_id, end, &late, err) != 0) return -1;
+    if (late) return 1;
     if (end_attempt(s, END_ATTEMPT, attempt_id, end, &ended, err) != 0) return -1;
     if (!ended && end_attempt(s, END_LATE, attempt_id, end, &late, err) != 0) return -1;
     if (late) return 1;
@@ -533,6 +543,14 @@ int store_ceiling(struct store *s, const char *task_key, int length, const char 
     call_text(&c, kind);
     *found = call_row(&c);
     if (*found) *value = call_get_real(&c, 0), *error = call_get_real(&c, 1);
+    return call_end(&c, err);
+}
+
+int store_weights(struct store *s, int64_t attempt_id, char sha256[HASH_HEX], struct lab_err *err)
+{
+    struct call c = call_begin(s, FIND_WEIGHTS);
+    call_integer(&c, attempt_id);
+    snprintf(sha256, HASH_HEX, "%s", call_row(&c) ? call_get_text(&c, 0) : "");
     return call_end(&c, err);
 }
 

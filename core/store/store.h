@@ -54,7 +54,7 @@ int store_run_status(struct store *, const char *run_key, struct store_status *,
 struct store_eval { const char *split; int length; int64_t n, seed; };
 int store_has_eval(struct store *, const char *run_key, const struct store_eval *, int *yes, struct lab_err *err);
 /* Mean milliseconds a step over done attempts of this task/variant, 0 if none: for the expected time. */
-int store_step_ms(struct store *, const char *variant, double *ms, struct lab_err *err);
+int store_step_ms(struct store *, const char *task, const char *encoder, const char *variant, double *ms, struct lab_err *err);
 
 /* ---- an attempt ---- */
 int store_put_env(struct store *, const char *json, int64_t *env_id, struct lab_err *err);
@@ -74,6 +74,8 @@ int store_attempt_beat(struct store *, int64_t attempt_id, int64_t last_step, in
 /* Enters METRIC, EVAL, EVAL_POSITION (n_tok, n_tok_ok: at this position), EVAL_SLICE, UNTRAINED, ARTIFACT, CHECKPOINT and SELECTED
  * records.  What comes twice is replaced; an evaluation only by one of more sequences, or of the data of another seed.  Later
  * evaluations of a done run go to its done attempt. */
+/* The hash of the weights that a done attempt has kept; "" if it has kept none. */
+int store_weights(struct store *, int64_t attempt_id, char sha256[HASH_HEX], struct lab_err *err);
 int store_put_record(struct store *, int64_t attempt_id, const struct record *, struct lab_err *err);
 /* A later evaluation of a done attempt: its records, and the hash of the result with them. */
 int store_put_evaluation(struct store *, int64_t attempt_id, const struct record *, size_t n, struct lab_err *err);

@@ -9,7 +9,7 @@
 
 enum { INTERLEAVED, HALF };
 enum { NONE, LINEAR, NTK, NTK_DYNAMIC, YARN };
-enum { REACH_MOST = 1 << 16 };       /* positions whose angles are kept: 16 MB with a head of 64 */
+enum { ANGLES_MOST = 1 << 12 };      /* kept: 128 positions of a head of 64, 1024 of one of 8; a plan has thousands of instances */
 struct angle { lab_real cosine, sine; };         /* times what yarn adds to lengths */
 struct rope {
     double base, fraction, factor;
@@ -62,7 +62,7 @@ static struct angle angle_at(const struct rope *r, int position, double speed)
 static int fill_angles(struct rope *r, struct lab_err *err)
 {
     r->angle = malloc((size_t)(r->rotated / 2) * r->reach * sizeof *r->angle);
-    if (!r->angle) return lab_fail(err, "out of memory for positions up to %d", r->reach - 1);
+    if (!r->angle && r->reach) return lab_fail(err, "out of memory for %d positions", r->reach);
     for (int k = 0; k < r->rotated / 2; k++) {
         double w = speed(r, k, r->trained);
         for (int p = 0; p < r->reach; p++) r->angle[(size_t)k * r->reach + p] = angle_at(r, p, w);
@@ -81,7 +81,8 @@ static int init(void *self, const struct lab_dims *d, struct lab_err *err)
         return lab_fail(err, "encoder.rope.fraction = %g of a head of %d (model.d_model / model.heads) holds no pair to turn: "
                         "set at least %g", r->fraction, d->d_head, 2.0 / d->d_head);
     r->trained = r->original ? r->original : d->train_len;
-    r->reach = d->max_pos < REACH_MOST ? d->max_pos : REACH_MOST;
+    r->reach = ANGLES_MOST / (r->rotated / 2);
+    if (r->reach > d->max_pos) r->reach = d->max_pos;
     if (r->scaling != YARN) return fill_angles(r, err);
     if (r->base == 1)
         return lab_fail(err, "encoder.rope.scaling = yarn tells fast pairs from slow ones, but with encoder.rope.base = 1 all turn alike: "
@@ -105,6 +106,7 @@ static int span_of(const struct lab_call *c, int b)
 {
     int lo = INT32_MAX, hi = 0;
     for (int t = 0; t < c->Tq + c->Tk; t++) {
+        if (c->key_ok && t >= c->Tq && !c->key_ok[(size_t)b * c->Tk + t - c->Tq]) continue;
         int p = t < c->Tq ? c->pos_q[(size_t)b * c->stride_q + t] : c->pos_k[(size_t)b * c->stride_k + t - c->Tq];
         if (p < lo) lo = p;
         if (p > hi) hi = p;

@@ -399,7 +399,7 @@ static const struct { const char *text, *message; } refused[] = {
     { RUN("plain", "echo") "[eval]\nselect = best_valid\nevery = 0\n", "f.ini:6: eval.select = best_valid chooses between the evaluations during training, and there is none: set eval.every to 1..2000" },
     { RUN("rich", "echo") "[eval]\nlengths = 8, 801\n", "f.ini:2: encoder rich: size 8 is for 800 positions, needed are 801" },
     { RUN("plain", "echo") "[train]\nbatch = 1000000\nlength = 10000\n", "f.ini:6: train.batch = 1000000 sequences of 10000 tokens are more than" },
-    { RUN("plain", "silent"), "f.ini:3: task silent describes itself with vocabularies 10, 0, lengths 1..1000 and 1 slices: the plugin is at fault" },
+    { RUN("plain", "silent"), "f.ini:3: task silent describes itself with vocabularies 10, 0, lengths 1..1000, 1 slices and chance 0.1: the plugin is at fault" },
     { RUN("plain", "backward"), "f.ini:3: task backward describes itself with vocabularies 10, 10, lengths 9..8" },
     { RUN("plain", "tapeless"), "f.ini:3: task tapeless: an example of length 8 has 0 tokens" },
     { RUN("plain", "endless"), "f.ini:3: task endless: an example of length 8 has 2000000000 tokens" },

@@ -67,6 +67,17 @@ static void laws_of_length(void **unused)
     expect_law("tau = 0.7", count, falling);
     count_lengths("[train]\nlength = 3..10\nlength_law = reverse_exponential\ntau = 1.5\nper = example\nbatch = 4\n", 0, 1000, count);
     expect_law("tau = 1.5", count, rising);
+    /* a law so steep that the shortest length's chance is no number any more: the longest has half of it, its neighbour a quarter */
+    struct rig r;
+    int last[3] = { 0 };
+    rig_open(&r, "none", "reverse", "reverse", "[train]\nlength = 1..1100\nlength_law = reverse_exponential\ntau = 2\nbatch = 1\n");
+    for (int step = 0; step < 4000; step++) {
+        train(&r, step);
+        if (r.data.length[0] > 1097) last[1100 - r.data.length[0]]++;
+    }
+    for (int i = 0; i < 3; i++)
+        if (fabs(last[i] - 4000 * pow(0.5, i + 1)) > 140) fail_msg("tau = 2: length %d came %d times of 4000", 1100 - i, last[i]);
+    rig_close(&r);
     /* from step 3 * 1000 on the longest is LO + 3, until step 4000 */
     count_lengths("[train]\nlength = 3..10\nlength_law = growing\ngrow_every = 1000\nbatch = 1\n", 3000, 1000, count);
     expect_law("growing", count, grown);

@@ -116,6 +116,12 @@ static void do_count(void)
     send_record((struct record){ .type = RECORD_EVAL, .split = "test", .step = 10, .length = 8, .n = 10, .n_exact = 11, .n_tok = 80 });
     train_all();
 }
+static void do_metric(void) { send_record((struct record){ .type = RECORD_METRIC, .name = "perplexity", .step = 1, .value = 2 }); train_all(); }
+static void do_split(void)
+{
+    send_record((struct record){ .type = RECORD_EVAL, .split = "dev", .step = 10, .length = 8, .n = 10, .n_exact = 1, .n_tok = 80, .n_tok_ok = 8 });
+    train_all();
+}
 static void do_torn(void)
 {
     unsigned char frame[RECORD_FRAME_MAX];
@@ -161,7 +167,7 @@ static void do_eat(void)
 static const struct { const char *name; void (*act)(void); } script[] = {
     { "done", do_done }, { "slow", do_slow }, { "crash", do_crash }, { "exit3", do_exit3 }, { "exit0", do_exit0 }, { "late", do_late },
     { "nan", do_nan }, { "utf8", do_utf8 }, { "garbage", do_garbage }, { "twice", do_twice }, { "count", do_count }, { "torn", do_torn },
-    { "torn0", do_torn0 }, { "chatty", do_chatty }, { "print", do_print }, { "many", do_many }, { "hang", do_hang }, { "deaf", do_deaf },
+    { "torn0", do_torn0 }, { "metric", do_metric }, { "split", do_split }, { "chatty", do_chatty }, { "print", do_print }, { "many", do_many }, { "hang", do_hang }, { "deaf", do_deaf },
     { "child", do_child }, { "causal", do_done }, { "fds", do_fds }, { "eat", do_eat } };
 
 static int worker_main(void)
@@ -326,6 +332,8 @@ static const struct { const char *script, *reason; } broken[] = {
     { "garbage", "not a record: it starts with 73696874, expected 3152424c" },
     { "twice", "the worker sent a result after its end" },
     { "count", "the worker sent a result that cannot be (record type 4)" },
+    { "metric", "the worker sent a result that cannot be (record type 3)" },
+    { "split", "the worker sent a result that cannot be (record type 4)" },
     { "torn", "killed by signal 9 (Killed) in the middle of a record; the system does that when memory runs out" },
     { "torn0", "exited with status 0 in the middle of a record" },
     { "liar", "the worker took up run 0000, its job was " },

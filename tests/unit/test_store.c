@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/mem.h"
 #include "store/db.h"
+#include "store/files.h"
 
 static struct store *open_new(const char *path)
 {
@@ -507,6 +508,46 @@ static void put_checkpoint(struct store *s, int64_t attempt, int64_t step)
 }
 
 /* Three attempts, each from the checkpoint of the one before: one curve, in which nothing comes twice. */
+/* A merge may bring the result of a run that is being trained here: ours is kept as evidence. */
+static void a_second_result_is_evidence(void **state)
+{
+    (void)state;
+    const char *p = in_folder("lab.db");
+    struct store *s = open_new(p);
+    struct store_end done = { .status = "done", .result_sha256 = "ours", .last_step = 9, .exit_code = 0 };
+    int64_t ours = begin_attempt(s, add_run(s, 1, "rope", "shift", 0, ""));
+    change(p, "INSERT INTO attempt(attempt_uuid, run_id, env_id, status, started_us, beat_us, ended_us, last_step, result_sha256, host, boot_id, pid, pid_start, lock_at)"
+              " SELECT 'merged', run_id, env_id, 'done', started_us, beat_us, started_us, 9, 'theirs', host, boot_id, 1, 1, 0 FROM attempt");
+    assert_int_equal(store_attempt_end(s, ours, &done, &err), 1);
+    store_close(s);
+    expect_state(p, STORE_DONE);
+    assert_string_equal(ask(p, "SELECT group_concat(status || ' ' || result_sha256, ', ') FROM (SELECT * FROM attempt ORDER BY status)"), "done theirs, superseded ours");
+    assert_string_equal(ask(p, "SELECT reason FROM attempt WHERE status = 'superseded'"), "another result was entered before it ended as done");
+}
+
+/* Who looks what lies beside a database must not undo the locks that this process has on it. */
+static void looking_around_keeps_the_locks(void **state)
+{
+    (void)state;
+    const char *p = in_folder("lab.db");
+    struct store *s = open_new(p);
+    struct files found;
+    add_run(s, 1, "rope", "shift", 0, "");
+    OK(store_begin(s, &err));
+    OK(files_read(&found, s, &err));
+    files_release(&found);
+    pid_t child = fork();                                        /* POSIX locks are a process's own */
+    if (child == 0) {
+        sqlite3 *db;
+        _exit(sqlite3_open(p, &db) != SQLITE_OK ? 1 : sqlite3_exec(db, "UPDATE meta SET value = value", NULL, NULL, NULL) != SQLITE_BUSY ? 2 : 0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    OK(store_commit(s, &err));
+    store_close(s);
+}
+
 static void curves_follow_the_checkpoints(void **state)
 {
     (void)state;
@@ -623,7 +664,7 @@ static void every_record_comes_back(void **state)
 
     OK(store_has_eval(s, key(1), &(struct store_eval){ "test", 12, 1000, 0 }, &yes, &err));
     assert_false(yes);                                           /* not done yet */
-    OK(store_step_ms(s, "variant", &ms, &err));
+    OK(store_step_ms(s, "shift", "rope", "variant", &ms, &err));
     assert_true(ms == 0);
     end_attempt(s, attempt, "done", NULL);
     static const struct { int length, n, yes; } has[] = { { 12, 1000, 1 }, { 12, 500, 1 }, { 12, 1001, 0 }, { 16, 1, 0 } };
@@ -631,7 +672,7 @@ static void every_record_comes_back(void **state)
         OK(store_has_eval(s, key(1), &(struct store_eval){ "test", has[i].length, has[i].n, 0 }, &yes, &err));
         assert_int_equal(yes, has[i].yes);
     }
-    OK(store_step_ms(s, "variant", &ms, &err));
+    OK(store_step_ms(s, "shift", "rope", "variant", &ms, &err));
     assert_true(ms == 2.0);                                      /* 4 s for 2000 steps */
 
     put_eval(s, attempt, "test", 12, 2000, 500, 1, 1, 0.1);      /* later, fewer sequences: nothing changes */
@@ -861,7 +902,8 @@ int main(void)
         TEST(many_open_a_new_database_at_once), TEST(failing_memory_is_an_error),
         TEST(putting_the_plan_twice_changes_nothing), TEST(training_length_is_the_longest), TEST(arms_differ_in_any_option_but_the_seed),
         TEST(one_attempt_runs_and_one_is_done), TEST(attempts_of_dead_processes_are_lost), TEST(a_lock_shows_that_a_process_lives),
-        TEST(a_late_result_is_kept_but_not_accepted), TEST(curves_follow_the_checkpoints), TEST(the_scheduler_is_remembered),
+        TEST(a_late_result_is_kept_but_not_accepted),
+        TEST(a_second_result_is_evidence), TEST(looking_around_keeps_the_locks), TEST(curves_follow_the_checkpoints), TEST(the_scheduler_is_remembered),
         TEST(an_evaluation_on_other_data_replaces), TEST(every_record_comes_back), TEST(wrong_records_are_refused), TEST(what_is_not_finite_is_null_and_named),
         TEST(a_reader_never_stops_the_writer), TEST(a_transaction_can_always_be_finished),
         TEST(saving_costs_the_same_beside_many_runs), TEST(a_killed_writer_keeps_what_was_committed),
