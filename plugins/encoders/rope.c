@@ -101,17 +101,18 @@ static size_t scratch_size(const void *self, const struct lab_call *c, int hook)
     return 2 * (size_t)(c->Tq + c->Tk) * c->dh * sizeof(lab_real);
 }
 
-/* Positions that a sequence spans, from the first to the last. */
+/* Positions that a sequence spans, from the first to the last: its keys', without padding; each query stands at one of them. */
 static int span_of(const struct lab_call *c, int b)
 {
-    int lo = INT32_MAX, hi = 0;
-    for (int t = 0; t < c->Tq + c->Tk; t++) {
-        if (c->key_ok && t >= c->Tq && !c->key_ok[(size_t)b * c->Tk + t - c->Tq]) continue;
-        int p = t < c->Tq ? c->pos_q[(size_t)b * c->stride_q + t] : c->pos_k[(size_t)b * c->stride_k + t - c->Tq];
-        if (p < lo) lo = p;
-        if (p > hi) hi = p;
+    const int32_t *pos = c->pos_k + (size_t)b * c->stride_k;
+    const uint8_t *ok = c->key_ok ? c->key_ok + (size_t)b * c->Tk : NULL;
+    int lo = INT32_MAX, hi = -1;
+    for (int t = 0; t < c->Tk; t++) {
+        if (ok && !ok[t]) continue;
+        if (pos[t] < lo) lo = pos[t];
+        if (pos[t] > hi) hi = pos[t];
     }
-    return hi - lo + 1;
+    return hi < 0 ? 0 : hi - lo + 1;
 }
 
 /* Cosines [T,dh], then sines, such that turned_i = x_i cosine_i + x_partner sine_i: both of a pair have their own entries,

@@ -409,6 +409,16 @@ static void same_again(void **unused)
 
 static int unsolvable(const void *self, int len, struct lab_example *e) { return (void)self, (void)len, (void)e, -1; }
 static int too_large(const void *self, int len, struct lab_example *e) { return (void)self, e->target[len - 1] = 10, 0; }
+static int scores_nothing(const void *self, int len, struct lab_example *e)
+{
+    for (int t = 0; t < len; t++) e->target[t] = -1;
+    return (void)self, 0;
+}
+static int samples_nothing(const void *self, uint64_t seed, int split, int64_t n, int len, struct lab_example *e, struct lab_err *err)
+{
+    for (int t = 0; t < len; t++) e->in[t] = t % 10;
+    return (void)seed, (void)split, (void)n, (void)err, scores_nothing(self, len, e);
+}
 static int empty_tape(const void *self, int len) { return (void)self, (void)len, 0; }
 
 static void refusals(void **unused)
@@ -428,6 +438,12 @@ static void refusals(void **unused)
     task.solve = too_large;
     assert_int_equal(ceiling_compute(CEILING_ORDER_BLIND, &task, &self, &info, 8, &c, &err), -1);
     assert_non_null(strstr(err.msg, "target 10 is outside [0,10)"));
+    task.solve = scores_nothing;                                 /* and no search without an end */
+    assert_int_equal(ceiling_compute(CEILING_ORDER_BLIND, &task, &self, &info, 8, &c, &err), -1);
+    assert_non_null(strstr(err.msg, "scores no token in 256 examples of length 8"));
+    task.sample = samples_nothing;
+    assert_int_equal(ceiling_compute(CEILING_MAJORITY, &task, &self, &info, 8, &c, &err), -1);
+    assert_non_null(strstr(err.msg, "scores no token in 256 examples of length 8"));
     task.tape = empty_tape;
     assert_int_equal(ceiling_compute(CEILING_ORDER_BLIND, &task, &self, &info, 8, &c, &err), -1);
     assert_non_null(strstr(err.msg, "a tape of 0 tokens"));

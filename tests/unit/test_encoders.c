@@ -674,7 +674,7 @@ static void refusals(void **unused)
         { "t5", "buckets=2", 64, 4, 8, 0, { "encoder.t5.buckets", "2", "at least 4" } },
         { "t5", "max_distance=8", 64, 4, 8, 0, { "encoder.t5.max_distance = 8", "above 8", "encoder.t5.buckets = 32" } },
         { "t5", "max_distance=16", 64, 4, 8, 1, { "encoder.t5.max_distance = 16", "above 16" } },
-        { "xpos", "", 64, 4, 32696, 1, { "32696 positions", "encoder.xpos.decay to at least 513", "512" } } };
+        { "xpos", "", 64, 4, 65392, 1, { "65392 positions", "encoder.xpos.decay to at least 513", "512" } } };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct rig r = rig_init(bad[i].name, bad[i].settings, (struct lab_dims){ .n_layer = 1, .n_head = bad[i].heads,
                                 .d_model = bad[i].d_model, .train_len = 8, .max_len = bad[i].max_pos, .max_pos = bad[i].max_pos,
@@ -690,18 +690,41 @@ static void refusals(void **unused)
         { "rope", "fraction=0.125", 64, 4, 8, 0 }, { "t5", "buckets=4 max_distance=2", 64, 4, 8, 0 },
         { "t5", "max_distance=9", 64, 4, 8, 0 },
         { "t5", "buckets=31", 64, 4, 8, 1 }, { "t5", "buckets=2 max_distance=2", 64, 4, 8, 1 },
-        { "xpos", "", 64, 4, 32695, 1 } };
+        { "xpos", "", 64, 4, 65391, 1 } };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         struct rig r = rig(good[i].name, good[i].settings, good[i].d_model, good[i].heads, good[i].max_pos, good[i].causal);
         rig_free(&r);
     }
 }
 
+/* ntk_dynamic slows down by the positions that a sequence spans: places of padding, which are at 0, are none. */
+static void rope_passes_over_padding(void **unused)
+{
+    (void)unused;
+    enum { N = 3, PADDED = 5, D = 8 };
+    static const int32_t pos[PADDED] = { 1000, 1001, 1002, 0, 0 };
+    static const uint8_t key_ok[PADDED] = { 1, 1, 1, 0, 0 };
+    lab_real *x = random_reals(1, PADDED * D), out[2][2][PADDED * D];
+    for (int padded = 0; padded < 2; padded++) {
+        struct rig r = rig("rope", "scaling=ntk_dynamic factor=2 original=16", D, 1, 1024, 0);
+        int T = padded ? PADDED : N;
+        struct lab_call c = { .size = sizeof c, .B = 1, .H = 1, .Tq = T, .Tk = T, .dh = D, .d = D, .pos_q = pos, .pos_k = pos, .key_ok = padded ? key_ok : NULL };
+        c.stride_q = c.stride_k = padded ? PADDED : 0;
+        c.scratch = malloc(r.e->scratch_size(r.self, &c, LAB_H_QK));
+        r.e->qk(r.self, &c, x, x, out[padded][0], out[padded][1]);
+        free(c.scratch);
+        rig_free(&r);
+    }
+    assert_memory_equal(out[0][0], out[1][0], N * D * sizeof **out[0]);
+    assert_memory_equal(out[0][1], out[1][1], N * D * sizeof **out[0]);
+    free(x);
+}
+
 /* As far apart as xpos accepts: a query and a key meet as the closed form says, and nothing overflows on the way. */
 static void xpos_far_out(void **unused)
 {
     (void)unused;
-    enum { N = 3, D = 8, FAR = 32694 };
+    enum { N = 3, D = 8, FAR = 65390 };
     const int32_t pos[N] = { 0, FAR / 2, FAR };
     struct rig r = rig("xpos", "", D, 1, FAR + 1, 1);
     lab_real *q = random_reals(1, N * D), *k = random_reals(2, N * D), q_out[N * D], k_out[N * D];
@@ -738,6 +761,7 @@ int main(void)
         cmocka_unit_test(rope_is_its_definition), cmocka_unit_test(rope_with_one_set_of_positions),
         cmocka_unit_test(rope_depends_on_the_distance), cmocka_unit_test(rope_backward_is_the_adjoint),
         cmocka_unit_test(gradients), cmocka_unit_test(outputs_are_added),
-        cmocka_unit_test(descriptions), cmocka_unit_test(shifts_change_nothing), cmocka_unit_test(xpos_far_out), cmocka_unit_test(refusals) };
+        cmocka_unit_test(descriptions), cmocka_unit_test(shifts_change_nothing), cmocka_unit_test(rope_passes_over_padding), cmocka_unit_test(xpos_far_out),
+        cmocka_unit_test(refusals) };
     return cmocka_run_group_tests(test, NULL, NULL);
 }
