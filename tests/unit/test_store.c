@@ -664,7 +664,7 @@ static void every_record_comes_back(void **state)
 
     OK(store_has_eval(s, key(1), &(struct store_eval){ "test", 12, 1000, 0 }, &yes, &err));
     assert_false(yes);                                           /* not done yet */
-    OK(store_step_ms(s, "shift", "rope", "variant", &ms, &err));
+    OK(store_step_ms(s, "shift", "learned", "variant", &ms, &err));
     assert_true(ms == 0);
     end_attempt(s, attempt, "done", NULL);
     static const struct { int length, n, yes; } has[] = { { 12, 1000, 1 }, { 12, 500, 1 }, { 12, 1001, 0 }, { 16, 1, 0 } };
@@ -672,7 +672,7 @@ static void every_record_comes_back(void **state)
         OK(store_has_eval(s, key(1), &(struct store_eval){ "test", has[i].length, has[i].n, 0 }, &yes, &err));
         assert_int_equal(yes, has[i].yes);
     }
-    OK(store_step_ms(s, "shift", "rope", "variant", &ms, &err));
+    OK(store_step_ms(s, "shift", "learned", "variant", &ms, &err));
     assert_true(ms == 2.0);                                      /* 4 s for 2000 steps */
 
     put_eval(s, attempt, "test", 12, 2000, 500, 1, 1, 0.1);      /* later, fewer sequences: nothing changes */
