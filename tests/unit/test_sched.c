@@ -816,10 +816,11 @@ static void a_worker_that_hangs_is_killed_after_its_time(void **state)
     world_end(&w);
 }
 
+/* Not of a sanitizer's own. */
 static void memory_is_limited(void **state)
 {
     (void)state;
-#ifndef __SANITIZE_ADDRESS__
+#if !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
     WORLD(w, "eat", "done");
     w.run[0].config.limits.memory = 256;
     struct sched_report r = run_sched(&w, (struct sched_options){ .jobs = 2 });

@@ -337,7 +337,7 @@ static double plan_seconds(const char *seeds, size_t n)
 static void a_thousand_runs_are_planned_at_once(void **state)
 {
     (void)state;
-#ifdef __SANITIZE_ADDRESS__
+#if defined __SANITIZE_ADDRESS__ || defined __SANITIZE_THREAD__
     const double patience = 20;
 #else
     const double patience = getenv("UNDER") ? 20 : 1;
