@@ -139,8 +139,11 @@ static void ask_sibling(struct files *f, struct owners *o, const char *path)
 /* The database, or a file of its own: to close one of those would undo the locks that this process has on it. */
 static int is_own(const char *name, const char *path, const char *db)
 {
+    static const char *const suffix[] = { "-wal", "-shm", "-journal", "-lock" };
     size_t n = strlen(base_of(db));
-    return (!strncmp(name, base_of(db), n) && (!name[n] || name[n] == '-')) || same_file(path, db);
+    for (size_t i = 0; i < sizeof suffix / sizeof *suffix; i++)
+        if (!strncmp(name, base_of(db), n) && !strcmp(name + n, suffix[i])) return 1;
+    return same_file(path, db);
 }
 
 static int ask_siblings(struct files *f, struct owners *o, const char *db, struct lab_err *err)

@@ -22,7 +22,7 @@ static int init(void *self, const struct lab_dims *d, struct lab_err *err)
         return lab_fail(err, "xpos turns pairs, so a head must be even, but model.d_model / model.heads = %d / %d = %d: change one",
                         d->d_model, d->n_head, d->d_head);
     if (d->max_len / 2 * fade / x->decay <= GROWTH) return 0;            /* from the middle of the longest sequence */
-    return lab_fail(err, "xpos: over %d positions a pair grows by more than a number holds: set encoder.xpos.decay to at least %.0f, not %g",
+    return lab_fail(err, "over %d positions a pair of xpos grows by more than a number holds: set encoder.xpos.decay to at least %.0f, not %g",
                     d->max_len, ceil(d->max_len / 2 * fade / GROWTH), x->decay);
 }
 

@@ -507,7 +507,6 @@ static void put_checkpoint(struct store *s, int64_t attempt, int64_t step)
     OK(store_put_record(s, attempt, &(struct record){ .type = RECORD_CHECKPOINT, .step = step }, &err));
 }
 
-/* Three attempts, each from the checkpoint of the one before: one curve, in which nothing comes twice. */
 /* A merge may bring the result of a run that is being trained here: ours is kept as evidence. */
 static void a_second_result_is_evidence(void **state)
 {
@@ -548,6 +547,7 @@ static void looking_around_keeps_the_locks(void **state)
     store_close(s);
 }
 
+/* Three attempts, each from the checkpoint of the one before: one curve, in which nothing comes twice. */
 static void curves_follow_the_checkpoints(void **state)
 {
     (void)state;
