@@ -27,12 +27,15 @@ static const struct lab_host host = { .size = sizeof host, .log = host_log, .gem
 static int min(int a, int b) { return a < b ? a : b; }
 static int general(const struct attn *a) { return a->encoder->logits || a->encoder->value; }
 
+/* What the forward keeps of a head whose keys are one tile: see kern's attn_fwd. */
+static size_t kept_weights(int T) { return (size_t)(T + 1) * (size_t)kern_attn_ld(T); }
+
 size_t attn_kept(const struct attn *a, int batch, int tokens, int longest)
 {
     size_t most = 0;
     for (int T = 1; T <= longest && !general(a); T++) {
-        size_t B = (size_t)min(batch, tokens / T > 0 ? tokens / T : 1), n = B * (size_t)a->H * (size_t)T;
-        if (T <= TILE) n *= (size_t)kern_attn_ld(T);
+        size_t B = (size_t)min(batch, tokens / T > 0 ? tokens / T : 1), heads = B * (size_t)a->H;
+        size_t n = T <= TILE ? heads * kept_weights(T) : heads * (size_t)T;
         if (n > most) most = n;
     }
     return most;
@@ -252,7 +255,7 @@ static long row_at(const struct pass *p, int b, int h, int t) { return ((long)(p
 static int single(const struct pass *p) { return p->batch->T <= TILE; }
 static long kept_at(const struct pass *p, int b, int h, int t)
 {
-    return single(p) ? row_at(p, b, h, 0) * kern_attn_ld(p->batch->T) : row_at(p, b, h, t);
+    return single(p) ? row_at(p, b, h, 0) / p->batch->T * (long)kept_weights(p->batch->T) : row_at(p, b, h, t);
 }
 
 /* What the heads of a tile share, and then one of them. */

@@ -1,5 +1,5 @@
 /* kern -- see kern.h.  Compiled once for each instruction set with -DKERN_ISA=name; nothing here
- * chooses at run time.  Vectors are GCC's; exp and erf come from libmvec (four ulp or better).
+ * chooses at run time.  Vectors are GCC's; erf comes from libmvec (four ulp or better), and double precision's exp.
  *
  * W lanes to a vector.  Where a second, half as wide vector pays (AVX-512 on short rows), the same
  * code is made for both by including it through a macro over the vector's type.
@@ -25,7 +25,22 @@ typedef lab_real real;
 #define VB 16
 #define HALF 0
 #endif
-#define W ((int)(VB / sizeof(real)))
+#ifdef LAB_REAL_DOUBLE
+#if VB == 64
+#define LANES 8
+#elif VB == 32
+#define LANES 4
+#else
+#define LANES 2
+#endif
+#elif VB == 64
+#define LANES 16
+#elif VB == 32
+#define LANES 8
+#else
+#define LANES 4
+#endif
+#define W LANES
 #define PAD (HALF ? W / 2 : W)       /* rows of transposed tiles are padded to this */
 #define INLINE static inline __attribute__((always_inline))
 
@@ -50,51 +65,56 @@ INLINE void store(real *p, vec x) { *(vecu *)p = x; }
 #if defined(__x86_64__)
 #define MVEC(letter, lanes, f) PASTE(PASTE(_ZGV, letter), PASTE(N, PASTE(lanes, PASTE(v_, f))))
 #ifdef LAB_REAL_DOUBLE
-#define LANES_64 8
-#define LANES_32 4
-#define LANES_16 2
-#define EXP exp
 #define ERF erf
 #else
-#define LANES_64 16
-#define LANES_32 8
-#define LANES_16 4
-#define EXP expf
 #define ERF erff
 #endif
 #if VB == 64
-#define VEC_EXP MVEC(e, LANES_64, EXP)
-#define VEC_ERF MVEC(e, LANES_64, ERF)
-hvec MVEC(d, LANES_32, EXP)(hvec);
-INLINE hvec raw_exp_h(hvec x) { return MVEC(d, LANES_32, EXP)(x); }
+#define OF_LIBMVEC(f) MVEC(e, LANES, f)
 #elif VB == 32
-#define VEC_EXP MVEC(d, LANES_32, EXP)
-#define VEC_ERF MVEC(d, LANES_32, ERF)
+#define OF_LIBMVEC(f) MVEC(d, LANES, f)
 #else
-#define VEC_EXP MVEC(b, LANES_16, EXP)
-#define VEC_ERF MVEC(b, LANES_16, ERF)
+#define OF_LIBMVEC(f) MVEC(b, LANES, f)
 #endif
-vec VEC_EXP(vec);
-vec VEC_ERF(vec);
-INLINE vec raw_exp_v(vec x) { return VEC_EXP(x); }
-INLINE vec vec_erf(vec x) { return VEC_ERF(x); }
+vec OF_LIBMVEC(ERF)(vec);
+INLINE vec vec_erf(vec x) { return OF_LIBMVEC(ERF)(x); }
 #else
-INLINE vec raw_exp_v(vec x) { for (int i = 0; i < W; i++) x[i] = (real)exp(x[i]); return x; }
 INLINE vec vec_erf(vec x) { for (int i = 0; i < W; i++) x[i] = (real)erf(x[i]); return x; }
 #endif
 
-#define EXP_LOW ((real)-87)          /* exp below this is nothing: exactly 0 here, and never a slow denormal */
-#define EXP_OF_LOW ((real)1.66e-38)  /* a little above */
+#define EXP_LOW ((real)-87)          /* exp up to here is nothing: exactly 0, and never a slow denormal */
 #define MASKED  ((real)-1e30)        /* logit of a key that may not be seen; finite, so that no row makes nan */
 
-/* C has no ?: for vectors: a where a > b, else b; and exp(x) for x <= 88. */
+#ifndef LAB_REAL_DOUBLE
+/* exp(x) for -87 < x < 88: x = n log 2 + r, and exp(x) = 2^n exp(r) with |r| <= log(2) / 2; exp(r) = 1 + r + r^2 q(r), where q is the
+ * polynomial of least relative error, 3e-9, so that rounding is what is left.  A call into a library for each vector, which saves all
+ * registers, would take twice the time of attention's softmax.  n is rounded by adding 1.5 2^23, in whose last bits it then stands. */
+#define RAW_EXP(suffix, V, M)                                                                 \
+INLINE V raw_exp##suffix(V x)                                                                 \
+{                                                                                             \
+    V shifted = x * 0x1.715476p+0f + 0x1.8p+23f, n = shifted - 0x1.8p+23f;                    \
+    V r = x - n * 0x1.63p-1f - n * -0x1.bd0106p-13f;         /* log 2 in two parts, n times the first of them exact */ \
+    V q = 0x1.555492p-3f + r * (0x1.5558f2p-5f + r * (0x1.1239d4p-7f + r * 0x1.6a244cp-10f)); \
+    V p = 1 + r * (1 + r * (0x1.fffffcp-2f + r * q));                                         \
+    return (V)((M)p + ((M)shifted << 23));                                                    \
+}
+#elif defined(__x86_64__)
+vec OF_LIBMVEC(exp)(vec);
+INLINE vec libmvec_exp_v(vec x) { return OF_LIBMVEC(exp)(x); }
+#if HALF
+hvec MVEC(d, 4, exp)(hvec);
+INLINE hvec libmvec_exp_h(hvec x) { return MVEC(d, 4, exp)(x); }
+#endif
+#define RAW_EXP(suffix, V, M) INLINE V raw_exp##suffix(V x) { return libmvec_exp##suffix(max##suffix((V){ 0 } + EXP_LOW, x)); }
+#else
+#define RAW_EXP(suffix, V, M) INLINE V raw_exp##suffix(V x) { for (int i = 0; i < W; i++) x[i] = exp(x[i]); return x; }
+#endif
+
+/* C has no ?: for vectors: a where a > b, else b; and exp(x) for x <= 88, of nan nan. */
 #define VEC_BASICS(suffix, V, M)                                                              \
 INLINE V max##suffix(V a, V b) { M m = a > b; return (V)((m & (M)a) | (~m & (M)b)); }         \
-INLINE V exp##suffix(V x)                                                                     \
-{                                                                                             \
-    V e = raw_exp##suffix(max##suffix(x, (V){ 0 } + EXP_LOW));                                \
-    return (V)((e > EXP_OF_LOW) & (M)e);                                                      \
-}
+RAW_EXP(suffix, V, M)                                                                         \
+INLINE V exp##suffix(V x) { return (V)(~(x <= EXP_LOW) & (M)raw_exp##suffix(x)); }
 
 VEC_BASICS(_v, vec, mask)
 #if HALF
@@ -103,17 +123,20 @@ VEC_BASICS(_h, hvec, hmask)
 
 /* All lanes into the first: halves are folded onto each other. */
 INLINE vec sum_v(vec a, vec b) { return a + b; }
-#if VB == 64 && !defined(LAB_REAL_DOUBLE)
-#define FOLD(f, x) \
-    x = f(x, __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)); \
-    x = f(x, __builtin_shufflevector(x, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)); \
-    x = f(x, __builtin_shufflevector(x, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)); \
-    x = f(x, __builtin_shufflevector(x, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14));
+#define FOLD_BY(f, x, ...) x = f(x, __builtin_shufflevector(x, x, __VA_ARGS__));
+#if LANES == 16
+#define FOLD(f, x)                                                                  \
+    FOLD_BY(f, x, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7)             \
+    FOLD_BY(f, x, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11)             \
+    FOLD_BY(f, x, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13)             \
+    FOLD_BY(f, x, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14)
+#elif LANES == 8
+#define FOLD(f, x)                                                                  \
+    FOLD_BY(f, x, 4, 5, 6, 7, 0, 1, 2, 3) FOLD_BY(f, x, 2, 3, 0, 1, 6, 7, 4, 5) FOLD_BY(f, x, 1, 0, 3, 2, 5, 4, 7, 6)
+#elif LANES == 4
+#define FOLD(f, x) FOLD_BY(f, x, 2, 3, 0, 1) FOLD_BY(f, x, 1, 0, 3, 2)
 #else
-#define FOLD(f, x) for (int half = W / 2; half > 0; half /= 2) { \
-        vec y = x; \
-        for (int l = 0; l < half; l++) y[l] = x[l + half]; \
-        x = f(x, y); }
+#define FOLD(f, x) FOLD_BY(f, x, 1, 0)
 #endif
 INLINE real lane_sum(vec x) { FOLD(sum_v, x) return x[0]; }
 INLINE real lane_max(vec x) { FOLD(max_v, x) return x[0]; }
@@ -174,14 +197,14 @@ static void column_sum(real *restrict out, const real *restrict x, int n, int d)
 
 /* ---- dropout: element i is word i % 4 of Philox block i / 4 of the stream (RNG_DROPOUT, step, place) ---- */
 
-#define LANES 16                     /* Philox blocks computed side by side */
+#define BLOCKS 16                    /* of Philox, computed side by side */
 
-INLINE void philox_lanes(uint32_t word[4][LANES], const struct kern_dropout *o, uint32_t first_block)
+INLINE void philox_lanes(uint32_t word[4][BLOCKS], const struct kern_dropout *o, uint32_t first_block)
 {
-    uint32_t c0[LANES], c1[LANES], c2[LANES], c3[LANES], k0 = (uint32_t)o->seed, k1 = (uint32_t)(o->seed >> 32);
-    for (int l = 0; l < LANES; l++) c0[l] = first_block + (uint32_t)l, c1[l] = o->place, c2[l] = o->step, c3[l] = RNG_DROPOUT;
+    uint32_t c0[BLOCKS], c1[BLOCKS], c2[BLOCKS], c3[BLOCKS], k0 = (uint32_t)o->seed, k1 = (uint32_t)(o->seed >> 32);
+    for (int l = 0; l < BLOCKS; l++) c0[l] = first_block + (uint32_t)l, c1[l] = o->place, c2[l] = o->step, c3[l] = RNG_DROPOUT;
     for (int round = 0; round < 10; round++) {
-        for (int l = 0; l < LANES; l++) {
+        for (int l = 0; l < BLOCKS; l++) {
             uint64_t a = (uint64_t)0xD2511F53u * c0[l], b = (uint64_t)0xCD9E8D57u * c2[l];
             c0[l] = (uint32_t)(b >> 32) ^ c1[l] ^ k0;
             c2[l] = (uint32_t)(a >> 32) ^ c3[l] ^ k1;
@@ -197,11 +220,11 @@ INLINE void philox_lanes(uint32_t word[4][LANES], const struct kern_dropout *o, 
 
 static void dropout_rows(real *x, const struct kern_dropout *o, uint32_t block, size_t n)
 {
-    uint32_t word[4][LANES], threshold = (uint32_t)(o->p * 0x1p32);
+    uint32_t word[4][BLOCKS], threshold = (uint32_t)(o->p * 0x1p32);
     real scale = (real)(1 / (1 - o->p));
-    for (size_t i = 0; i < n; block += LANES) {
+    for (size_t i = 0; i < n; block += BLOCKS) {
         philox_lanes(word, o, block);
-        for (int l = 0; l < LANES && i < n; l++)
+        for (int l = 0; l < BLOCKS && i < n; l++)
             for (int w = 0; w < 4 && i < n; w++, i++) x[i] = word[w][l] < threshold ? 0 : x[i] * scale;
     }
 }
@@ -466,12 +489,14 @@ INLINE void small_panels(int m, int n, int k, const real *a, long am, long ak, c
 
 /* ---- transposing ---- */
 
-#if VB == 64 && !defined(LAB_REAL_DOUBLE)
+#if LANES >= 8
 /* Blocks of S lanes off the diagonal change places between rows i and i + S of N: with S = N/2 ... 1 a transposition of N x N. */
 #define SWAP(N, S, ...) _Pragma("GCC unroll 16") for (int i = 0; i < N; i++) if (!(i & S)) {                  \
         vec a = r[i], b = r[i + S];                                                                           \
         r[i] = __builtin_shufflevector(a, b, __VA_ARGS__);                                                    \
         r[i + S] = __builtin_shufflevector(a, b, SWAP_HIGH_##S); }
+#endif
+#if LANES == 16
 #define SWAP_HIGH_8 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31
 #define SWAP_HIGH_4 4, 5, 6, 7, 20, 21, 22, 23, 12, 13, 14, 15, 28, 29, 30, 31
 #define SWAP_HIGH_2 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31
@@ -513,13 +538,26 @@ INLINE void transpose_8x16(real *out, long ldo, const real *x, long ldx, real sc
         *(hvecu *)(out + (i + 8) * ldo) = __builtin_shufflevector(r[i], r[i], 8, 9, 10, 11, 12, 13, 14, 15);
     }
 }
+#elif LANES == 8
+#define SWAP_HIGH_4 4, 5, 6, 7, 12, 13, 14, 15
+#define SWAP_HIGH_2 2, 3, 10, 11, 6, 7, 14, 15
+#define SWAP_HIGH_1 1, 9, 3, 11, 5, 13, 7, 15
+INLINE void transpose_8x8(real *out, long ldo, const real *x, long ldx, real scale)
+{
+    vec r[8];
+    _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) r[i] = load(x + i * ldx) * scale;
+    SWAP(8, 4, 0, 1, 2, 3, 8, 9, 10, 11)
+    SWAP(8, 2, 0, 1, 8, 9, 4, 5, 12, 13)
+    SWAP(8, 1, 0, 8, 2, 10, 4, 12, 6, 14)
+    _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) store(out + i * ldo, r[i]);
+}
 #endif
 
 /* out [cols][ldo] = scale * x [rows][ldx] transposed */
 INLINE void transpose_plain(real *restrict out, long ldo, const real *restrict x, long ldx, int rows, int cols, real scale)
 {
     int r = 0;
-#if VB == 64 && !defined(LAB_REAL_DOUBLE)
+#if LANES == 16
     for (; r + 8 <= rows; r += r + 16 <= rows ? 16 : 8) {
         int c = 0, high = r + 16 <= rows ? 16 : 8;
         for (; c + 16 <= cols; c += 16) {
@@ -531,6 +569,12 @@ INLINE void transpose_plain(real *restrict out, long ldo, const real *restrict x
             else transpose_by_8(8, out + c * ldo + r, ldo, x + r * ldx + c, ldx, scale);
         }
         for (; c < cols; c++) for (int i = r; i < r + high; i++) out[c * ldo + i] = x[i * ldx + c] * scale;
+    }
+#elif LANES == 8
+    for (; r + 8 <= rows; r += 8) {
+        int c = 0;
+        for (; c + 8 <= cols; c += 8) transpose_8x8(out + c * ldo + r, ldo, x + r * ldx + c, ldx, scale);
+        for (; c < cols; c++) for (int i = r; i < r + 8; i++) out[c * ldo + i] = x[i * ldx + c] * scale;
     }
 #endif
     for (; r < rows; r++)
@@ -549,47 +593,37 @@ static void pack(real *packed, const real *w, int out, int in)
 #endif
 
 /* ---- attention ----
- * Scores are kept transposed, s [key][query]: a query is a lane, so the softmax over keys needs no sum across lanes.  Rows are LD
- * apart, a constant of each copy of these functions, so that addresses cost nothing. */
+ * A query is a lane: scores are kept as s [key][query], queries and outputs as x [coordinate][query], so neither the softmax over
+ * keys nor the products over keys need a sum across lanes.  Rows are LD apart, a constant of each copy of these functions, so that
+ * addresses cost nothing.  The exponentials are not divided by their sum: the outputs are, and in the backward pass their gradients. */
 
 #define GROUP (VB == 64 ? 16 : 8)    /* coordinates of a head at a time: as many registers as there are to spare */
-enum { LARGEST, WEIGHTED };          /* what dots collects over keys: the largest s, or sum p s */
 
 #define COLUMNS(suffix, V, VU)                                                                                                \
-/* s_j (+)= sum over c < n of x_c y_j[c] for one block of queries; n, LD and collect are constants.  On the way, the next      \
- * head's weights are sent for, and the next sequence's values. */                                                            \
-INLINE V dots_group##suffix(int n, int LD, int collect, real *s, int add, const real *x, const real *y, long ldy, int tk,     \
-                            const real *p)                                                                                    \
+/* s_j (+)= sum over c < n of x_c y_j[c] for one block of queries; n and LD are constants.  Returns the largest.  On the way,   \
+ * the same place of the next head's kept weights is sent for. */                                                             \
+INLINE V dots_group##suffix(int n, int LD, real *s, int add, const real *x, const real *y, long ldy, int tk, const real *kept)\
 {                                                                                                                             \
-    V xv[GROUP], collected = (V){ 0 } + (collect == LARGEST ? 10 * MASKED : 0);                                               \
+    V xv[GROUP], largest = (V){ 0 } + 10 * MASKED;                                                                            \
     _Pragma("GCC unroll 16") for (int c = 0; c < n; c++) xv[c] = *(const VU *)(x + c * LD);                                   \
-    for (int j = 0; j < tk; j++, s += LD, y += ldy, p += LD) {                                                                \
+    for (int j = 0; j < tk; j++, s += LD, y += ldy, kept += LD) {                                                             \
         V t = xv[0] * y[0];                                                                                                   \
         if (add) t += *(VU *)s;                                                                                               \
         _Pragma("GCC unroll 16") for (int c = 1; c < n; c++) t += xv[c] * y[c];                                               \
         *(VU *)s = t;                                                                                                         \
-        if (collect == LARGEST) {                                                                                             \
-            __builtin_prefetch(p + tk * LD, 1);                                                                               \
-            collected = max##suffix(collected, t);                                                                            \
-        } else {                                                                                                              \
-            __builtin_prefetch(p + tk * LD, 0);                                                                               \
-            __builtin_prefetch(y + (long)tk * ldy, 0, 2);                                                                     \
-            collected += *(const VU *)p * t;                                                                                  \
-        }                                                                                                                     \
+        __builtin_prefetch(kept + (tk + 1) * LD, 1);                                                                          \
+        largest = max##suffix(largest, t);                                                                                    \
     }                                                                                                                         \
-    return collected;                                                                                                         \
+    return largest;                                                                                                           \
 }                                                                                                                             \
-INLINE V dots##suffix(int LD, int collect, real *s, int add, const real *x, const real *y, long ldy, int tk, int dh,          \
-                      const real *p)                                                                                          \
+INLINE V dots##suffix(int LD, real *s, int add, const real *x, const real *y, long ldy, int tk, int dh, const real *kept)     \
 {                                                                                                                             \
-    V collected = { 0 };                                                                                                      \
+    V largest = { 0 };                                                                                                        \
     int c = 0;                                                                                                                \
-    for (; c + GROUP <= dh; c += GROUP, add = 1)                                                                              \
-        collected = dots_group##suffix(GROUP, LD, collect, s, add, x + c * LD, y + c, ldy, tk, p);                            \
-    for (; c + 8 <= dh; c += 8, add = 1)                                                                                      \
-        collected = dots_group##suffix(8, LD, collect, s, add, x + c * LD, y + c, ldy, tk, p);                                \
-    for (; c < dh; c++, add = 1) collected = dots_group##suffix(1, LD, collect, s, add, x + c * LD, y + c, ldy, tk, p);       \
-    return collected;                                                                                                         \
+    for (; c + GROUP <= dh; c += GROUP, add = 1) largest = dots_group##suffix(GROUP, LD, s, add, x + c * LD, y + c, ldy, tk, kept); \
+    for (; c + 8 <= dh; c += 8, add = 1) largest = dots_group##suffix(8, LD, s, add, x + c * LD, y + c, ldy, tk, kept);       \
+    for (; c < dh; c++, add = 1) largest = dots_group##suffix(1, LD, s, add, x + c * LD, y + c, ldy, tk, kept);               \
+    return largest;                                                                                                           \
 }                                                                                                                             \
 /* s = exp(s - largest); returns the sum over keys. */                                                                        \
 INLINE V exp_columns##suffix(int LD, real *s, int tk, V largest)                                                              \
@@ -602,44 +636,79 @@ INLINE V exp_columns##suffix(int LD, real *s, int tk, V largest)                
     }                                                                                                                         \
     return sum;                                                                                                               \
 }                                                                                                                             \
-INLINE void scale_columns##suffix(int LD, real *s, int tk, V factor)                                                          \
+/* Scores of a block become exponentials; their largest logit and their sum. */                                               \
+INLINE void exp_block##suffix(int LD, real *s, int prepared, const real *qt, const struct kern_attn *a, real *max, real *sum) \
 {                                                                                                                             \
-    for (int j = 0; j < tk; j++, s += LD) *(VU *)s *= factor;                                                                 \
-}                                                                                                                             \
-INLINE void scale_block##suffix(int LD, real *s, int tk, const real *factor)                                                  \
-{                                                                                                                             \
-    scale_columns##suffix(LD, s, tk, *(const VU *)factor);                                                                    \
-}                                                                                                                             \
-/* dp = scale dS, dS = p (dp - delta); dbias += dS.  On the way, the next sequence's keys and queries are sent for. */         \
-INLINE void slope_block##suffix(int LD, real *dp, const real *p, const struct kern_attn *a, const real *delta, real *dbias)   \
-{                                                                                                                             \
-    V d = *(const VU *)delta;                                                                                                 \
-    for (int j = 0; j < a->tk; j++, dp += LD, p += LD) {                                                                      \
-        V ds = *(const VU *)p * (*(VU *)dp - d);                                                                              \
-        *(VU *)dp = ds * a->scale;                                                                                            \
-        if (dbias) *(VU *)(dbias + j * KERN_TILE) += ds;                                                                      \
-        __builtin_prefetch(a->k + (a->tk + j) * a->ldk, 0, 2);                                                                \
-        __builtin_prefetch(a->q + (a->tk + j) * a->ldq, 0, 2);                                                                \
-    }                                                                                                                         \
-}                                                                                                                             \
-/* Scores of a block become its softmax, or for a tile of several its exponentials, their largest logit and their sum. */     \
-INLINE void softmax_block##suffix(int LD, real *s, int prepared, const real *qt, const struct kern_attn *a, real *max,        \
-                                  real *sum)                                                                                  \
-{                                                                                                                             \
-    V largest = dots##suffix(LD, LARGEST, s, prepared, qt, a->k, a->ldk, a->tk, a->dh, s);                                    \
-    V total = exp_columns##suffix(LD, s, a->tk, largest);                                                                     \
-    if (max) *(VU *)max = largest, *(VU *)sum = total;                                                                        \
-    else scale_columns##suffix(LD, s, a->tk, 1 / total);                                                                      \
+    V largest = dots##suffix(LD, s, prepared, qt, a->k, a->ldk, a->tk, a->dh, s);                                             \
+    *(VU *)max = largest;                                                                                                     \
+    *(VU *)sum = exp_columns##suffix(LD, s, a->tk, largest);                                                                  \
 }                                                                                                                             \
 /* The same from what the forward pass has kept: p = exp(s - lse). */                                                         \
 INLINE void again_block##suffix(int LD, real *s, int prepared, const real *qt, const struct kern_attn *a, const real *lse)    \
 {                                                                                                                             \
-    dots##suffix(LD, LARGEST, s, prepared, qt, a->k, a->ldk, a->tk, a->dh, s);                                                \
+    dots##suffix(LD, s, prepared, qt, a->k, a->ldk, a->tk, a->dh, s);                                                         \
     exp_columns##suffix(LD, s, a->tk, *(const VU *)lse);                                                                      \
 }                                                                                                                             \
-INLINE void dp_block##suffix(int LD, real *dp, const real *gt, const real *p, const struct kern_attn *a, real *delta)         \
+INLINE void dp_block##suffix(int LD, real *dp, const real *gt, const real *p, const struct kern_attn *a)                      \
 {                                                                                                                             \
-    *(VU *)delta = dots##suffix(LD, WEIGHTED, dp, 0, gt, a->v, a->ldv, a->tk, a->dh, p);                                      \
+    dots##suffix(LD, dp, 0, gt, a->v, a->ldv, a->tk, a->dh, p);                                                               \
+}                                                                                                                             \
+/* out_c = factor times the sum over keys of s_j y_j[c], for n coordinates of nb blocks of queries side by side; n, nb and LD  \
+ * are constants.  p: s is dP; it becomes scale dS first, dS = P (dP - delta), and dbias += dS.  On the way, the next         \
+ * sequence's y are sent for. */                                                                                              \
+INLINE void mix_group##suffix(int nb, int n, int LD, real *out, real *s, const real *y, long ldy, int tk, const real *factor, \
+                              const real *p, const real *delta, real *dbias, real scale)                                      \
+{                                                                                                                             \
+    enum { L = sizeof(V) / sizeof(real) };                                                                                    \
+    V acc[2][GROUP] = { { { 0 } } };                                                                                              \
+    for (int j = 0; j < tk; j++, s += LD, y += ldy) {                                                                         \
+        V w[2];                                                                                                               \
+        __builtin_prefetch(y + (long)tk * ldy, 0, 2);                                                                         \
+        _Pragma("GCC unroll 2") for (int b = 0; b < nb; b++) {                                                                \
+            w[b] = *(VU *)(s + b * L);                                                                                        \
+            if (!p) continue;                                                                                                 \
+            w[b] = *(const VU *)(p + j * LD + b * L) * (w[b] - *(const VU *)(delta + b * L));                                 \
+            if (dbias) *(VU *)(dbias + j * KERN_TILE + b * L) += w[b];                                                        \
+            w[b] *= scale;                                                                                                    \
+            *(VU *)(s + b * L) = w[b];                                                                                        \
+        }                                                                                                                     \
+        _Pragma("GCC unroll 16") for (int c = 0; c < n; c++)                                                                  \
+            _Pragma("GCC unroll 2") for (int b = 0; b < nb; b++) acc[b][c] += w[b] * y[c];                                    \
+    }                                                                                                                         \
+    _Pragma("GCC unroll 16") for (int c = 0; c < n; c++)                                                                      \
+        _Pragma("GCC unroll 2") for (int b = 0; b < nb; b++)                                                                  \
+            *(VU *)(out + c * LD + b * L) = factor ? acc[b][c] * *(const VU *)(factor + b * L) : acc[b][c];                   \
+}                                                                                                                             \
+INLINE void mix_block##suffix(int nb, int LD, real *out, real *s, const struct kern_attn *a, const real *factor)              \
+{                                                                                                                             \
+    int c = 0;                                                                                                                \
+    for (; nb == 1 && c + GROUP <= a->dh; c += GROUP)                                                                         \
+        mix_group##suffix(nb, GROUP, LD, out + c * LD, s, a->v + c, a->ldv, a->tk, factor, NULL, NULL, NULL, 1);              \
+    for (; c + 8 <= a->dh; c += 8) mix_group##suffix(nb, 8, LD, out + c * LD, s, a->v + c, a->ldv, a->tk, factor, NULL, NULL, NULL, 1); \
+    for (; c < a->dh; c++) mix_group##suffix(nb, 1, LD, out + c * LD, s, a->v + c, a->ldv, a->tk, factor, NULL, NULL, NULL, 1); \
+}                                                                                                                             \
+INLINE void slope_block##suffix(int nb, int LD, real *dq, real *dp, const struct kern_attn *a, const real *p,                 \
+                                const real *delta, real *dbias)                                                               \
+{                                                                                                                             \
+    int c = 0;                                                                                                                \
+    for (; nb == 1 && c + GROUP <= a->dh; c += GROUP, p = NULL)                                                               \
+        mix_group##suffix(nb, GROUP, LD, dq + c * LD, dp, a->k + c, a->ldk, a->tk, NULL, p, delta, dbias, a->scale);          \
+    for (; c + 8 <= a->dh; c += 8, p = NULL)                                                                                  \
+        mix_group##suffix(nb, 8, LD, dq + c * LD, dp, a->k + c, a->ldk, a->tk, NULL, p, delta, dbias, a->scale);              \
+    for (; c < a->dh; c++, p = NULL)                                                                                          \
+        mix_group##suffix(nb, 1, LD, dq + c * LD, dp, a->k + c, a->ldk, a->tk, NULL, p, delta, dbias, a->scale);              \
+}                                                                                                                             \
+/* x_c *= factor, for rows c < n */                                                                                           \
+INLINE void scale_block##suffix(int LD, real *x, int n, const real *factor)                                                   \
+{                                                                                                                             \
+    for (int c = 0; c < n; c++) *(VU *)(x + c * LD) *= *(const VU *)factor;                                                   \
+}                                                                                                                             \
+/* out = sum over c < n of x_c y_c */                                                                                         \
+INLINE void dot_block##suffix(int LD, real *out, const real *x, const real *y, int n)                                         \
+{                                                                                                                             \
+    V sum = { 0 };                                                                                                            \
+    for (int c = 0; c < n; c++) sum += *(const VU *)(x + c * LD) * *(const VU *)(y + c * LD);                                 \
+    *(VU *)out = sum;                                                                                                         \
 }
 
 COLUMNS(_v, vec, vecu)
@@ -647,13 +716,18 @@ COLUMNS(_v, vec, vecu)
 COLUMNS(_h, hvec, hvecu)
 #endif
 
-/* Calls f_v on blocks of W queries from i, and f_h on a last half block. */
+/* Calls f_v on blocks of W queries from i, and f_h on a last half block; BY_TWO on two blocks side by side while there are. */
 #if HALF
 #define BY_COLUMNS(width, f, ...) do { int i = 0;          \
         for (; i + W <= (width); i += W) f##_v(__VA_ARGS__); \
         if (i < (width)) f##_h(__VA_ARGS__); } while (0)
+#define BY_TWO(width, f, ...) do { int i = 0;              \
+        for (; i + 2 * W <= (width); i += 2 * W) f##_v(2, __VA_ARGS__); \
+        for (; i + W <= (width); i += W) f##_v(1, __VA_ARGS__); \
+        if (i < (width)) f##_h(1, __VA_ARGS__); } while (0)
 #else
 #define BY_COLUMNS(width, f, ...) do { for (int i = 0; i < (width); i += W) f##_v(__VA_ARGS__); } while (0)
+#define BY_TWO(width, f, ...) BY_COLUMNS(width, f, 1, __VA_ARGS__)
 #endif
 
 INLINE int padded(int t) { return (t + PAD - 1) / PAD * PAD; }
@@ -681,7 +755,7 @@ INLINE int prepare(int LD, real *s, const struct kern_attn *a)
 }
 
 /* out = s, dropped; s itself where nothing is dropped */
-INLINE const real *drop_weights(int LD, real *out, const real *s, const struct kern_attn *a)
+INLINE real *drop_weights(int LD, real *out, real *s, const struct kern_attn *a)
 {
     if (!(a->drop.p > 0)) return s;
     for (int j = 0; j < a->tk; j++) {
@@ -691,21 +765,15 @@ INLINE const real *drop_weights(int LD, real *out, const real *s, const struct k
     return out;
 }
 
-/* c [m,n] (+)= s^T b over k keys, and s b over k queries, once for each distance between rows of s */
+/* c [m,n] (+)= s b over k queries, once for each distance between rows of s */
 #define PRODUCTS(LD)                                                                                                   \
-static void over_keys_##LD(int m, int n, int k, const real *s, const real *b, long ldb, real *c, long ldc, int add)    \
-{                                                                                                                      \
-    SMALL(m, n, k, s, 1, LD, b, ldb, c, ldc, add);                                                                     \
-}                                                                                                                      \
 static void over_queries_##LD(int m, int n, int k, const real *s, const real *b, long ldb, real *c, long ldc, int add) \
 {                                                                                                                      \
     SMALL(m, n, k, s, LD, 1, b, ldb, c, ldc, add);                                                                     \
 }
 PRODUCTS(16) PRODUCTS(32) PRODUCTS(48) PRODUCTS(64)
 _Static_assert(KERN_TILE == 64, "kern_attn_ld() gives one of these, at most KERN_TILE");
-#define BY_LD(LD, f) (LD == 16 ? f##_16 : LD == 32 ? f##_32 : LD == 48 ? f##_48 : f##_64)
-#define OVER_KEYS BY_LD(LD, over_keys)
-#define OVER_QUERIES BY_LD(LD, over_queries)
+#define OVER_QUERIES (LD == 16 ? over_queries_16 : LD == 32 ? over_queries_32 : LD == 48 ? over_queries_48 : over_queries_64)
 /* Calls f with LD, a constant, for this many queries. */
 #define WITH_LD(tq, f, ...) do switch (kern_attn_ld(tq)) { \
         case 16: f(16, __VA_ARGS__); break;                \
@@ -713,24 +781,36 @@ _Static_assert(KERN_TILE == 64, "kern_attn_ld() gives one of these, at most KERN
         case 48: f(48, __VA_ARGS__); break;                \
         default: f(KERN_TILE, __VA_ARGS__); } while (0)
 
-struct attn_scratch { real *s, *dp, *dropped, *qt, *gt, *row[4]; };
+struct attn_scratch { real *s, *dp, *dropped, *t, *gt, *rows, *row[4]; };
 static struct attn_scratch scratch_of(const struct kern_attn *a)
 {
     struct attn_scratch r = { .s = a->scratch };
-    r.dp = r.s + KERN_TILE * KERN_TILE, r.dropped = r.dp + KERN_TILE * KERN_TILE, r.qt = r.dropped + KERN_TILE * KERN_TILE;
-    r.gt = r.qt + a->dh * KERN_TILE, r.row[0] = r.gt + a->dh * KERN_TILE;
+    r.dp = r.s + KERN_TILE * KERN_TILE, r.dropped = r.dp + KERN_TILE * KERN_TILE, r.t = r.dropped + KERN_TILE * KERN_TILE;
+    r.gt = r.t + a->dh * KERN_TILE, r.rows = r.gt + a->dh * KERN_TILE, r.row[0] = r.rows + a->dh * KERN_TILE;
     for (int i = 1; i < 4; i++) r.row[i] = r.row[i - 1] + KERN_TILE;
     return r;
+}
+
+/* out [tq,dh] rows ldo apart (+)= x [dh][LD] transposed */
+INLINE void to_rows(int LD, real *out, long ldo, const real *x, const struct kern_attn *a, int add, real *rows)
+{
+    if (!add) { transpose_plain(out, ldo, x, LD, a->dh, a->tq, 1); return; }
+    transpose_plain(rows, a->dh, x, LD, a->dh, a->tq, 1);
+    for (int i = 0; i < a->tq; i++)
+        for (int c = 0; c < a->dh; c++) out[i * ldo + c] += rows[i * a->dh + c];
 }
 
 INLINE void fwd(int LD, real *out, long ldo, real *weights, const struct kern_attn *a)
 {
     struct attn_scratch r = scratch_of(a);
-    real *s = weights ? weights : r.s;
-    int prepared = prepare(LD, s, a);
-    transpose(LD, r.qt, a->q, a->ldq, a->tq, a->dh, a->scale);
-    BY_COLUMNS(padded(a->tq), softmax_block, LD, s + i, prepared, r.qt + i, a, NULL, NULL);
-    OVER_KEYS(a->tq, a->dh, a->tk, drop_weights(LD, r.dropped, s, a), a->v, a->ldv, out, ldo, 0);
+    real *s = weights ? weights : r.s, *largest = r.row[0], *inverse = weights ? weights + a->tk * LD : r.row[1];
+    int width = padded(a->tq), prepared = prepare(LD, s, a);
+    transpose(LD, r.t, a->q, a->ldq, a->tq, a->dh, a->scale);
+    BY_COLUMNS(width, exp_block, LD, s + i, prepared, r.t + i, a, largest + i, inverse + i);
+    for (int i = 0; i < width; i++) inverse[i] = 1 / inverse[i];
+    s = drop_weights(LD, r.dropped, s, a);
+    BY_TWO(width, mix_block, LD, r.t + i, s + i, a, inverse + i);
+    to_rows(LD, out, ldo, r.t, a, 0, NULL);
 }
 static void attn_fwd(real *out, long ldo, real *weights, const struct kern_attn *a)
 {
@@ -739,11 +819,12 @@ static void attn_fwd(real *out, long ldo, real *weights, const struct kern_attn 
 
 static void attn_step(real *max, real *sum, real *acc, int first, const struct kern_attn *a)
 {
+    enum { LD = KERN_TILE };
     struct attn_scratch r = scratch_of(a);
-    real *s = r.s, *tile_max = r.row[0], *tile_sum = r.row[1], *keep = r.row[2], *gain = r.row[3];
-    int width = padded(a->tq), prepared = prepare(KERN_TILE, s, a);
-    transpose(KERN_TILE, r.qt, a->q, a->ldq, a->tq, a->dh, a->scale);
-    BY_COLUMNS(width, softmax_block, KERN_TILE, s + i, prepared, r.qt + i, a, tile_max + i, tile_sum + i);
+    real *tile_max = r.row[0], *tile_sum = r.row[1], *keep = r.row[2], *gain = r.row[3];
+    int width = padded(a->tq), prepared = prepare(LD, r.s, a);
+    transpose(LD, r.t, a->q, a->ldq, a->tq, a->dh, a->scale);
+    BY_COLUMNS(width, exp_block, LD, r.s + i, prepared, r.t + i, a, tile_max + i, tile_sum + i);
     for (int i = 0; i < a->tq; i++) {
         real before = first ? MASKED : max[i], now = before > tile_max[i] ? before : tile_max[i];
         keep[i] = first ? 0 : (real)exp(before - now), gain[i] = (real)exp(tile_max[i] - now);
@@ -752,44 +833,44 @@ static void attn_step(real *max, real *sum, real *acc, int first, const struct k
         for (int c = 0; c < a->dh; c++) acc[i * a->dh + c] = first ? 0 : acc[i * a->dh + c] * keep[i];
     }
     for (int i = a->tq; i < width; i++) gain[i] = 0;
-    BY_COLUMNS(width, scale_block, KERN_TILE, s + i, a->tk, gain + i);
-    over_keys_64(a->tq, a->dh, a->tk, drop_weights(KERN_TILE, s, s, a), a->v, a->ldv, acc, a->dh, 1);
+    drop_weights(LD, r.s, r.s, a);
+    BY_TWO(width, mix_block, LD, r.t + i, r.s + i, a, gain + i);
+    to_rows(LD, acc, a->dh, r.t, a, 1, r.rows);
 }
 
-static void row_dots(real *delta, const real *x, const real *y, long ld, int rows, int cols)
-{
-    for (int i = 0; i < rows; i++) {
-        real sum = 0;
-        for (int c = 0; c < cols; c++) sum += x[i * ld + c] * y[i * ld + c];
-        delta[i] = sum;
-    }
-}
-
-/* With P = softmax(S), O = P V:  dV = P^T dO;  dP = dO V^T;  dS = P (dP - D), D_i = dO_i . O_i, which is also
- * sum_j P_ij dP_ij over all keys;  dQ = scale dS K;  dK = scale dS^T Q.  Under dropout P in O and dP carry the mask:
- * dO_i . O_i is D still. */
+/* With E = exp(S - largest), n = 1 / sum_j E, P = n E, O = P V and G = n dO, by row:  dV = E^T G;  n dP = G V^T;
+ * dS = P (dP - D) = E (n dP - n D), n D_i = G_i . O_i;  dQ = scale dS K;  dK = scale dS^T Q.
+ * Of a tile of several keys P itself is computed again, and n is 1.  Under dropout O and dP carry the mask: D stays dO . O. */
 INLINE void bwd(int LD, real *dq, real *dk, real *dv, real *dbias, const real *out, const real *dout, long ldo, const real *kept,
                 const struct kern_attn *a)
 {
     struct attn_scratch r = scratch_of(a);
     int tq = a->tq, tk = a->tk, dh = a->dh, width = padded(tq);
-    const real *p = kept;
-    real *delta = r.row[0], *lse = r.row[1];
+    real *p = (real *)kept, *delta = r.row[0], *lse = r.row[1];      /* kept is read only: see drop_weights */
+    const real *g = dout;
+    long ldg = ldo;
     if (!a->whole) {
         int prepared = prepare(LD, r.s, a);
-        transpose(LD, r.qt, a->q, a->ldq, tq, dh, a->scale);
+        transpose(LD, r.t, a->q, a->ldq, tq, dh, a->scale);
         memset(lse, 0, KERN_TILE * sizeof *lse);
         memcpy(lse, kept, (size_t)tq * sizeof *lse);
-        BY_COLUMNS(width, again_block, LD, r.s + i, prepared, r.qt + i, a, lse + i);
+        BY_COLUMNS(width, again_block, LD, r.s + i, prepared, r.t + i, a, lse + i);
         p = r.s;
     }
     transpose(LD, r.gt, dout, ldo, tq, dh, 1);
-    BY_COLUMNS(width, dp_block, LD, r.dp + i, r.gt + i, p + i, a, delta + i);
-    OVER_QUERIES(tk, dh, tq, drop_weights(LD, r.dropped, p, a), dout, ldo, dv, a->ldv, a->add_kv);
+    transpose(LD, r.t, out, ldo, tq, dh, 1);
+    if (a->whole) {
+        const real *inverse = kept + tk * LD;
+        BY_COLUMNS(width, scale_block, LD, r.gt + i, dh, inverse + i);
+        transpose_plain(r.rows, dh, r.gt, LD, dh, tq, 1);
+        g = r.rows, ldg = dh;
+    }
+    BY_COLUMNS(width, dot_block, LD, delta + i, r.gt + i, r.t + i, dh);
+    BY_COLUMNS(width, dp_block, LD, r.dp + i, r.gt + i, p + i, a);
+    OVER_QUERIES(tk, dh, tq, drop_weights(LD, r.dropped, p, a), g, ldg, dv, a->ldv, a->add_kv);
     drop_weights(LD, r.dp, r.dp, a);
-    if (a->drop.p > 0 || !a->whole) row_dots(delta, dout, out, ldo, tq, dh);
-    BY_COLUMNS(width, slope_block, LD, r.dp + i, p + i, a, delta + i, dbias ? dbias + i : NULL);
-    OVER_KEYS(tq, dh, tk, r.dp, a->k, a->ldk, dq, a->ldq, a->add_q);
+    BY_TWO(width, slope_block, LD, r.t + i, r.dp + i, a, p + i, delta + i, dbias ? dbias + i : NULL);
+    to_rows(LD, dq, a->ldq, r.t, a, a->add_q, r.rows);
     OVER_QUERIES(tk, dh, tq, r.dp, a->q, a->ldq, dk, a->ldk, a->add_kv);
 }
 static void attn_bwd(real *dq, real *dk, real *dv, real *dbias, const real *out, const real *dout, long ldo, const real *kept,

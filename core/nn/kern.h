@@ -69,8 +69,8 @@ struct kern {
     /* dpre, and dbias +=, from dout; act is pre (GELU, SwiGLU) or out (ReLU).  dpre may be dout except for SwiGLU. */
     void (*act_bwd)(lab_real *dpre, lab_real *dbias, const lab_real *dout, const lab_real *act, int type, int n, int f);
 
-    /* The whole row of keys in one tile (tk <= KERN_TILE): out [tq,dh] rows ldo apart; weights [tk,kern_attn_ld(tq)]: the
-     * softmax, key by query, which attn_bwd wants; may be NULL. */
+    /* The whole row of keys in one tile (tk <= KERN_TILE): out [tq,dh] rows ldo apart; weights [tk+1,kern_attn_ld(tq)]:
+     * exponentials, key by query, and one over their sums, which attn_bwd wants; may be NULL. */
     void (*attn_fwd)(lab_real *out, long ldo, lab_real *weights, const struct kern_attn *);
     /* One tile of several: max [tq], sum [tq], acc [tq,dh] are the running softmax; start with first = 1. */
     void (*attn_step)(lab_real *max, lab_real *sum, lab_real *acc, int first, const struct kern_attn *);
@@ -103,7 +103,7 @@ struct kern {
 };
 
 /* Elements of kern_attn.scratch. */
-static inline size_t kern_attn_scratch(int dh) { return (size_t)(3 * KERN_TILE + 2 * dh + 4) * KERN_TILE; }
+static inline size_t kern_attn_scratch(int dh) { return (size_t)(3 * KERN_TILE + 3 * dh + 4) * KERN_TILE; }
 /* Elements between keys in a tile of weights: as many whole cache lines as its queries fill. */
 static inline int kern_attn_ld(int tq) { return (tq + 15) / 16 * 16; }
 

@@ -143,13 +143,40 @@ static void a_step_is_the_sum_of_its_sequences(void **state)
     }
 }
 
+/* exp(x) of each kernel, as the quotient of a softmax over 0 and x: to the last bits, 0 where it is next to nothing, and nan stays nan. */
+static void exponentials_are_right_to_the_last_bits(void **state)
+{
+    enum { N = 200000 };
+    const double most = sizeof(lab_real) == 4 ? 3e-7 : 2e-15;
+    static lab_real row[64];
+    (void)state;
+    for (const struct kern *const *k = kern_all(); *k; k++) {
+        for (int i = 0; i <= N; i++) {
+            lab_real x = (lab_real)(-86.9 * i / N);
+            row[0] = 0, row[1] = x;
+            (*k)->softmax_rows(row, 1, 2, 64);
+            double got = (double)row[1] / (double)row[0], expected = exp((double)x);
+            if (!(fabs(got / expected - 1) <= most)) fail_msg("%s: exp(%.9g) is %.9g, expected %.9g", (*k)->isa, (double)x, got, expected);
+        }
+        static const lab_real nothing[] = { -87, -1000, (lab_real)-1e30, -INFINITY };
+        for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) {
+            row[0] = 0, row[1] = nothing[i];
+            (*k)->softmax_rows(row, 1, 2, 64);
+            assert_true(row[0] == 1 && row[1] == 0);
+        }
+        row[0] = 0, row[1] = NAN;
+        (*k)->softmax_rows(row, 1, 2, 64);
+        assert_true(isnan(row[1]));
+    }
+}
+
 int main(void)
 {
     enum { N = sizeof shapes / sizeof *shapes };
-    struct CMUnitTest test[2 * N];
+    struct CMUnitTest test[2 * N + 1] = { [2 * N] = cmocka_unit_test(exponentials_are_right_to_the_last_bits) };
     for (int i = 0; i < N; i++) {
         test[2 * i] = (struct CMUnitTest){ "one gradient on every path", one_gradient_on_every_path, NULL, NULL, (void *)&shapes[i] };
         test[2 * i + 1] = (struct CMUnitTest){ "a step is the sum of its sequences", a_step_is_the_sum_of_its_sequences, NULL, NULL, (void *)&shapes[i] };
     }
-    return _cmocka_run_group_tests("step", test, 2 * N, NULL, NULL);
+    return _cmocka_run_group_tests("step", test, 2 * N + 1, NULL, NULL);
 }
