@@ -60,8 +60,8 @@ ISAS        := generic
 LIBS        := $(filter-out -lmvec,$(LIBS))
 endif
 ISA_generic :=
-ISA_avx2    := -mavx2 -mfma
-ISA_avx512  := -mavx512f -mavx512vl -mavx512dq -mavx512bw -mfma -mprefer-vector-width=512
+ISA_avx2    := -mavx2 -mfma -mbmi -mbmi2
+ISA_avx512  := -mavx512f -mavx512vl -mavx512dq -mavx512bw -mfma -mbmi -mbmi2 -mprefer-vector-width=512
 
 # ---- what there is to build ----
 LAYERS      := abi base nn host exp store run answer cli

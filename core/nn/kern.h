@@ -16,7 +16,8 @@
 enum { KERN_RELU, KERN_GELU, KERN_SWIGLU };      /* in the order of MODEL_RELU ... */
 enum { KERN_LAYERNORM, KERN_RMSNORM };
 enum { KERN_TILE = 64,                           /* queries and keys of an attention tile, at most */
-       KERN_PANEL = 128 / sizeof(lab_real) };    /* columns of a packed panel: two AVX-512 registers */
+       KERN_PANEL = 128 / sizeof(lab_real),      /* columns of a packed panel: two AVX-512 registers */
+       KERN_SPARSE = 64 };
 
 /* Which elements are dropped is a function of (seed, step, place, element): nothing is stored. */
 struct kern_dropout {
@@ -95,6 +96,15 @@ struct kern {
                     lab_real *c, long ldc, int add);
     /* w [out,in] transposed into such panels, each [in, KERN_PANEL], the last one padded with zeros. */
     void (*pack)(lab_real *packed, const lab_real *w, int out, int in);
+
+    /* The products around a ReLU, which pass over its zeros (NULL: none of this instruction set); n and f are multiples of KERN_SPARSE.
+     * h [m,f] = max(h + bias, 0), in place; y [m,n] = h wt, of wt [f,n] */
+    void (*relu_fwd)(lab_real *y, lab_real *h, const lab_real *bias, const lab_real *wt, int m, int n, int f);
+    /* dh [m,f] = 0 where h is, in place; dbias += its column sums; dx [m,n] (+)= dh w, of w [f,n] */
+    void (*relu_bwd)(lab_real *dx, int add, lab_real *dh, lab_real *dbias, const lab_real *h, const lab_real *w, int m, int n, int f);
+    /* dw [f,n] += h^T y, of h [m,f], y [m,n] */
+    void (*relu_dw)(lab_real *dw, const lab_real *h, const lab_real *y, int m, int n, int f);
+    void (*transpose)(lab_real *out, const lab_real *x, int rows, int cols);       /* out [cols,rows], x [rows,cols] */
 
     double (*sum_squares)(const lab_real *x, size_t n);
     /* One AdamW update of n weights: g is scaled by grad_scale, c1 = 1 - beta1^t, c2 = 1 - beta2^t. */

@@ -23,7 +23,11 @@ typedef lab_real real;
 static int chunk_tokens(int d_model) { return d_model < 256 ? 160 : 512; }
 
 struct tensor { real *w, *g; };
-struct layer { struct linear in, out, up, down; struct tensor in_b, out_b, up_b, down_b; };
+struct layer {
+    struct linear in, out, up, down;
+    struct tensor in_b, out_b, up_b, down_b;
+    real *down_wt, *down_dwt;        /* [f,d] where ReLU's zeros are passed over: down's weight transposed, and its gradient until the step's end */
+};
 struct norm { struct tensor w, b; };
 
 /* The first layer of a post-norm model reads a token's vector plus a position's, W (e + p) + b = W e + (W p + b): a row for each
@@ -77,6 +81,7 @@ struct model_state {
     real *value, *grad, *m, *v, *best;           /* all parameters, trained ones first */
     size_t n_value, n_grad;          /* elements, padding included */
     int32_t encoder_trained;
+    int32_t sparse;                  /* the feed-forward layers pass over ReLU's zeros */
     uint32_t step;                   /* of the last forward */
     size_t first_token;              /* of the last forward's batch in the step's */
 };
@@ -341,16 +346,18 @@ static int chunk_of(const struct model_setup *s, int T)
 static void plan_packed(struct model *m, struct arena *arena)
 {
     const struct model_options *o = &m->setup.options;
-    int d = o->d_model, f = o->d_ff;
-    if (!linear_own(m->kern)) return;
+    int d = o->d_model, f = o->d_ff, own = linear_own(m->kern);
     for (int i = 0; i < o->layers; i++) {
         struct layer *l = &m->state->layer[i];
-        l->in.packed = arena_take(arena, linear_packed_size(3 * d, d) * sizeof(real));
-        l->out.packed = arena_take(arena, linear_packed_size(d, d) * sizeof(real));
-        l->up.packed = arena_take(arena, linear_packed_size(o->activation == MODEL_SWIGLU ? 2 * f : f, d) * sizeof(real));
-        l->down.packed = arena_take(arena, linear_packed_size(d, f) * sizeof(real));
+        struct linear *packed[] = { &l->in, &l->out, &l->up, &l->down };
+        int out[] = { 3 * d, d, o->activation == MODEL_SWIGLU ? 2 * f : f, d }, in[] = { d, d, d, f };
+        for (int k = 0; k < (m->state->sparse ? 3 : 4) && own; k++)
+            packed[k]->packed = arena_take(arena, linear_packed_size(out[k], in[k]) * sizeof(real));
+        if (!m->state->sparse) continue;
+        l->down_wt = arena_take(arena, (size_t)f * (size_t)d * sizeof(real));
+        if (m->setup.train_batch > 0) l->down_dwt = arena_take(arena, (size_t)f * (size_t)d * sizeof(real));
     }
-    m->state->head.packed = arena_take(arena, linear_packed_size(m->setup.vocab_out, d) * sizeof(real));
+    if (own) m->state->head.packed = arena_take(arena, linear_packed_size(m->setup.vocab_out, d) * sizeof(real));
 }
 
 static void plan(struct model *m, struct list *l, struct arena *arena)
@@ -416,7 +423,7 @@ static struct linear linear_of(const struct model *m, const char *format, int la
     snprintf(name, sizeof name, format, layer);
     for (int i = 0; i < m->n_param; i++)
         if (!strcmp(m->param[i].name, name))
-            return (struct linear){ m->param[i].dim[0], m->param[i].dim[1], m->param[i].value, m->param[i].grad, packed };
+            return (struct linear){ m->param[i].dim[0], m->param[i].dim[1], m->param[i].value, m->param[i].grad, linear_own(m->kern), packed };
     return (struct linear){ 0 };
 }
 
@@ -430,6 +437,7 @@ static void bind_layers(struct model *m)
     for (int i = 0; i < L; i++) {
         struct layer *l = &st->layer[i];
         *l = (struct layer){
+            .down_wt = l->down_wt, .down_dwt = l->down_dwt,
             .in = linear_of(m, "layers.%d.self_attn.in_proj_weight", i, l->in.packed), .in_b = tensor_of(m, "layers.%d.self_attn.in_proj_bias", i),
             .out = linear_of(m, "layers.%d.self_attn.out_proj.weight", i, l->out.packed),
             .out_b = tensor_of(m, "layers.%d.self_attn.out_proj.bias", i),
@@ -465,6 +473,7 @@ static int state_init(struct model *m, struct lab_err *err)
     const struct model_options *o = &m->setup.options;
     struct model_state *st = m->state = mem_alloc(sizeof *st, err);
     if (!st || kern_pick(&m->kern, err) != 0) return -1;
+    st->sparse = m->kern->relu_fwd && !linear_blas() && o->activation == MODEL_RELU && o->d_model % KERN_SPARSE == 0 && o->d_ff % KERN_SPARSE == 0;
     st->layer = mem_alloc((size_t)o->layers * sizeof *st->layer, err);
     st->norm = mem_alloc((size_t)(2 * o->layers + 1) * sizeof *st->norm, err);
     st->encoder_param = mem_alloc((size_t)o->layers * sizeof *st->encoder_param, err);
@@ -617,6 +626,10 @@ static void feed_forward_fwd(struct model *m, struct space *s, const real *x, in
     const struct layer *w = &m->state->layer[l];
     const struct model_options *o = &m->setup.options;
     linear_fwd(m->kern, s->pre[l], x, &w->up, N);
+    if (m->state->sparse) {
+        TIMED(TIMES_GEMM, m->kern->relu_fwd(s->branch, s->act[l], w->up_b.w, w->down_wt, N, o->d_model, o->d_ff));
+        return;
+    }
     TIMED(TIMES_ACTIVATION, m->kern->act_fwd(s->act[l], s->pre[l], w->up_b.w, o->activation, N, o->d_ff));
     linear_fwd(m->kern, s->branch, s->act[l], &w->down, N);
 }
@@ -645,6 +658,7 @@ static void pack_weights(struct model *m)
         struct layer *l = &m->state->layer[i];
         struct linear *all[] = { &l->in, &l->out, &l->up, &l->down };
         for (int k = 0; k < 4; k++) linear_pack(m->kern, all[k]);
+        if (l->down_wt) TIMED(TIMES_GEMM, m->kern->transpose(l->down_wt, l->down.w, l->down.out, l->down.in));
     }
     linear_pack(m->kern, &m->state->head);
 }
@@ -769,7 +783,10 @@ static void begin(struct model *m, const struct model_batch *whole, int train, u
 }
 static void end(struct model *m, const struct model_batch *whole, uint32_t step)
 {
+    const struct model_options *o = &m->setup.options;
     TIMED(TIMES_ATTENTION, attn_end(&m->state->train.attn, whole, step));
+    for (int l = 0; l < o->layers && m->state->sparse; l++)
+        TIMED(TIMES_GEMM, m->kern->transpose(m->state->layer[l].down.dw, m->state->layer[l].down_dwt, o->d_ff, o->d_model));
     lookup_end(m, whole, step);
 }
 
@@ -817,6 +834,15 @@ static void feed_forward_bwd(struct model *m, struct space *s, real *dx, int add
 {
     const struct layer *w = &m->state->layer[l];
     const struct model_options *o = &m->setup.options;
+    if (m->state->sparse) {
+        enum times_part before = times_to(TIMES_GEMM);
+        m->kern->relu_dw(w->down_dwt, s->act[l], dy, N, o->d_model, o->d_ff);
+        linear_dx(m->kern, s->dact, 0, dy, &w->down, N);
+        m->kern->relu_bwd(dx, add, s->dact, w->up_b.g, s->act[l], w->up.w, N, o->d_model, o->d_ff);
+        m->kern->relu_dw(w->up.dw, s->dact, x, N, o->d_model, o->d_ff);
+        times_to(before);
+        return;
+    }
     linear_bwd(m->kern, s->dact, 0, dy, s->act[l], &w->down, N);
     TIMED(TIMES_ACTIVATION, m->kern->act_bwd(s->dpre, w->up_b.g, s->dact, s->pre[l], o->activation, N, o->d_ff));
     linear_bwd(m->kern, dx, add, s->dpre, x, &w->up, N);
@@ -838,7 +864,13 @@ static void embed_bwd(struct model *m, struct space *s, real *dx, const struct m
     TIMED(TIMES_HOOKS, e->embed_bwd(m->setup.encoder_self, &c, dpos ? dpos : dx));
 }
 
-static void zero_grads(struct model *m) { memset(m->state->grad, 0, m->state->n_grad * sizeof(real)); }
+static void zero_grads(struct model *m)
+{
+    const struct model_options *o = &m->setup.options;
+    memset(m->state->grad, 0, m->state->n_grad * sizeof(real));
+    for (int l = 0; l < o->layers && m->state->sparse; l++)
+        memset(m->state->layer[l].down_dwt, 0, (size_t)o->d_ff * (size_t)o->d_model * sizeof(real));
+}
 
 /* Adds the gradient of (sum of weighted losses) / total; returns that quotient. */
 static double backward(struct model *m, const struct model_batch *b, double total)
