@@ -371,9 +371,15 @@ INLINE vec gelu_slope(vec x)         /* Phi(x) + x phi(x) */
     return (real)0.5 * (1 + vec_erf(x * SQRT_HALF)) + x * INV_SQRT_2PI * exp_v((real)-0.5 * x * x);
 }
 
-INLINE vec load_some(const real *p, int n)           /* the first n lanes, others 0 */
+/* The first n lanes of p: loaded, others `rest`; stored, others untouched. */
+#if VB == 64 && !defined(LAB_REAL_DOUBLE)
+INLINE __mmask16 first_lanes(int n) { return (__mmask16)(n >= W ? 0xffff : (1 << n) - 1); }
+INLINE vec load_or(const real *p, int n, real rest) { return (vec)_mm512_mask_loadu_ps((__m512)((vec){ 0 } + rest), first_lanes(n), p); }
+INLINE void store_some(real *p, vec x, int n) { _mm512_mask_storeu_ps(p, first_lanes(n), (__m512)x); }
+#else
+INLINE vec load_or(const real *p, int n, real rest)
 {
-    vec x = { 0 };
+    vec x = (vec){ 0 } + rest;
     if (n >= W) return load(p);
     for (int l = 0; l < n; l++) x[l] = p[l];
     return x;
@@ -383,6 +389,14 @@ INLINE void store_some(real *p, vec x, int n)
     if (n >= W) { store(p, x); return; }
     for (int l = 0; l < n; l++) p[l] = x[l];
 }
+#endif
+INLINE mask lane_numbers(void)
+{
+    mask lane;
+    for (int l = 0; l < W; l++) lane[l] = l;
+    return lane;
+}
+INLINE vec load_some(const real *p, int n) { return load_or(p, n, 0); }
 
 static void act_fwd(real *out, real *pre, const real *bias, int type, int n, int f)
 {
@@ -1014,15 +1028,6 @@ static void attn_bwd(real *dq, real *dk, real *dv, real *dbias, const real *out,
 
 /* ---- the general path's softmax, by rows ---- */
 
-/* n lanes of p, others `rest`; may read past them. */
-INLINE vec load_or(const real *p, int n, real rest)
-{
-    mask lane;
-    for (int l = 0; l < W; l++) lane[l] = l;
-    mask inside = lane < n;
-    return (vec)((inside & (mask)load(p)) | (~inside & (mask)((vec){ 0 } + rest)));
-}
-
 static void scale(real *restrict x, real factor, size_t n)
 {
     for (size_t i = 0; i < n; i++) x[i] *= factor;
@@ -1060,29 +1065,33 @@ static void softmax_rows_bwd(real *dp, const real *p, int n, int t, long ld)
 
 static double xent(real *dlogits, const real *logits, const int32_t *target, const float *weight, double grad_scale, int n, int V)
 {
-    double loss = 0;
+    double loss = 0, sums = 1;       /* a logarithm costs half a row: one is taken of the product of a few rows' sums */
     for (int i = 0; i < n; i++, logits += V, dlogits = dlogits ? dlogits + V : dlogits) {
         if (target[i] < 0) {
             if (dlogits) memset(dlogits, 0, (size_t)V * sizeof *dlogits);
             continue;
         }
-        real m = logits[0], at_target = logits[target[i]], w = weight ? (real)weight[i] : 1;
-        for (int c = 1; c < V; c++) m = logits[c] > m ? logits[c] : m;
-        vec s = { 0 };
+        real at_target = logits[target[i]], w = weight ? (real)weight[i] : 1;
+        vec most = (vec){ 0 } + 10 * MASKED, s = { 0 }, e = { 0 };
+        for (int c = 0; c < V; c += W) most = max_v(most, load_or(logits + c, V - c, 10 * MASKED));
+        real m = lane_max(most);
         for (int c = 0; c < V; c += W) {
-            int left = V - c;
-            vec e = exp_v((left >= W ? load(logits + c) : load_some(logits + c, left)) - m);
-            for (int l = left; l < W; l++) e[l] = 0;
+            e = exp_v(load_or(logits + c, V - c, 10 * MASKED) - m);
+            if (dlogits && V > W) store_some(dlogits + c, e, V - c);
             s += e;
-            if (dlogits) store_some(dlogits + c, e, left);
         }
         real sum = lane_sum(s), g = (real)grad_scale * w;
-        loss += (double)w * (log((double)sum) + (double)m - (double)at_target);
+        loss += (double)w * ((double)m - (double)at_target);
+        if (w != 1) loss += (double)w * log((double)sum);
+        else if ((sums *= (double)sum) > 1e100) loss += log(sums), sums = 1;
         if (!dlogits) continue;
-        for (int c = 0; c < V; c++) dlogits[c] *= g / sum;
-        dlogits[target[i]] -= g;
+        for (int c = 0; c < V; c += W) {
+            if (V > W) e = load_some(dlogits + c, V - c);
+            mask here = lane_numbers() == (bits)(target[i] - c);
+            store_some(dlogits + c, e * (g / sum) - (vec)(here & (mask)((vec){ 0 } + g)), V - c);
+        }
     }
-    return loss;
+    return loss + log(sums);
 }
 
 /* ---- optimiser ---- */
