@@ -59,6 +59,13 @@ typedef real vecu __attribute__((vector_size(VB), aligned(sizeof(real)), may_ali
 typedef real hvec __attribute__((vector_size(VB / 2)));
 typedef bits hmask __attribute__((vector_size(VB / 2)));
 typedef real hvecu __attribute__((vector_size(VB / 2), aligned(sizeof(real)), may_alias));
+typedef hvec pvec;                   /* PAD lanes */
+typedef hvecu pvecu;
+typedef hmask pmask;
+#else
+typedef vec pvec;
+typedef vecu pvecu;
+typedef mask pmask;
 #endif
 
 INLINE vec load(const real *p) { return *(const vecu *)p; }
@@ -396,6 +403,12 @@ INLINE mask lane_numbers(void)
     for (int l = 0; l < W; l++) lane[l] = l;
     return lane;
 }
+INLINE pmask pad_lanes(void)
+{
+    pmask lane;
+    for (int l = 0; l < PAD; l++) lane[l] = l;
+    return lane;
+}
 INLINE vec load_some(const real *p, int n) { return load_or(p, n, 0); }
 
 static void act_fwd(real *out, real *pre, const real *bias, int type, int n, int f)
@@ -616,16 +629,8 @@ static void pack(real *packed, const real *w, int out, int in)
  * dense product's time at the peak, the ReLU included; where nothing is, 1.3. */
 
 #ifdef __AVX2__
-#if HALF
-typedef hvec svec;                   /* two loads of half a register cost less than one of a whole */
-typedef hvecu svecu;
-#else
-typedef vec svec;
-typedef vecu svecu;
-#endif
-enum { S = sizeof(svec) / sizeof(real),
-       PLACES = 64,                  /* a word of bits */
-       WIDE = 8 * S,                 /* columns of the result at a time */
+enum { PLACES = 64,                  /* a word of bits */
+       WIDE = 8 * PAD,               /* columns of the result at a time; two loads of half a register cost less than one of a whole */
        STRIP = 16 };                 /* rows of a that are made before they are used: what was just stored is slow to read in pieces */
 _Static_assert(KERN_SPARSE % PLACES == 0 && KERN_SPARSE % WIDE == 0, "whole words of places, whole rows of registers");
 
@@ -645,22 +650,22 @@ INLINE uint64_t set_lanes(vec x)     /* bit l: lane l is not 0 */
 /* c (+)= sum over the places p of a[p] block_p */
 INLINE void sparse_row(real *c, int add, const real *a, uint64_t places, const real *block)
 {
-    svec acc[8];
+    pvec acc[8];
     _Pragma("GCC unroll 8") for (int u = 0; u < 8; u++) {
-        acc[u] = (svec){ 0 };
-        if (add) acc[u] = *(const svecu *)(c + u * S);
+        acc[u] = (pvec){ 0 };
+        if (add) acc[u] = *(const pvecu *)(c + u * PAD);
     }
     for (; places; places &= places - 1) {
         long p = __builtin_ctzll(places);
-        _Pragma("GCC unroll 8") for (int u = 0; u < 8; u++) acc[u] += a[p] * *(const svec *)(block + p * WIDE + u * S);
+        _Pragma("GCC unroll 8") for (int u = 0; u < 8; u++) acc[u] += a[p] * *(const pvec *)(block + p * WIDE + u * PAD);
     }
-    _Pragma("GCC unroll 8") for (int u = 0; u < 8; u++) *(svecu *)(c + u * S) = acc[u];
+    _Pragma("GCC unroll 8") for (int u = 0; u < 8; u++) *(pvecu *)(c + u * PAD) = acc[u];
 }
 /* Rows of b, ldb apart, one after another. */
 INLINE void copy_block(real *restrict block, const real *restrict b, long ldb, int rows)
 {
     for (int p = 0; p < rows; p++)
-        _Pragma("GCC unroll 8") for (int u = 0; u < 8; u++) *(svec *)(block + p * WIDE + u * S) = *(const svecu *)(b + p * ldb + u * S);
+        _Pragma("GCC unroll 8") for (int u = 0; u < 8; u++) *(pvec *)(block + p * WIDE + u * PAD) = *(const pvecu *)(b + p * ldb + u * PAD);
 }
 
 /* Places p to p + 64 of a strip of rows of x [m,f], as bits.  RELU: x = max(x + bias, 0) first; MASK: x = 0 where h is, first, and
@@ -893,10 +898,16 @@ INLINE int prepare(int LD, real *s, const struct kern_attn *a)
     int width = padded(a->tq);
     if (!a->bias && !a->key_ok && a->shift >= a->tk - 1) return 0;
     for (int j = 0; j < a->tk; j++, s += LD) {
-        int before = j - a->shift < width ? j - a->shift : width, hidden = a->key_ok && !a->key_ok[j] ? width : before;
-        for (int i = 0; i < width; i += PAD)
-            for (int l = 0; l < PAD; l++) s[i + l] = a->bias ? a->bias[j * KERN_TILE + i + l] : 0;
-        for (int i = 0; i < hidden; i++) s[i] = MASKED;
+        int hidden = a->key_ok && !a->key_ok[j] ? width : j - a->shift;      /* queries before this one may not see it */
+        for (int i = 0; i < width; i += PAD) {
+            pvec x = { 0 };
+            if (a->bias) x = *(const pvecu *)(a->bias + j * KERN_TILE + i);
+            if (hidden > i) {
+                pmask before = pad_lanes() < (bits)(hidden - i);
+                x = (pvec)((before & (pmask)((pvec){ 0 } + MASKED)) | (~before & (pmask)x));
+            }
+            *(pvecu *)(s + i) = x;
+        }
     }
     return 1;
 }
