@@ -751,31 +751,39 @@ static void transpose_whole(real *out, const real *x, int rows, int cols) { tran
 
 #define GROUP (VB == 64 ? 16 : 8)    /* coordinates of a head at a time: as many registers as there are to spare */
 
+enum { LARGEST, WEIGHTED };          /* what dots collects over keys: the largest s, or the sum of kept s */
+
 #define COLUMNS(suffix, V, VU)                                                                                                \
-/* s_j (+)= sum over c < n of x_c y_j[c] for one block of queries; n and LD are constants.  Returns the largest.  On the way,   \
- * the same place of the next head's kept weights is sent for. */                                                             \
-INLINE V dots_group##suffix(int n, int LD, real *s, int add, const real *x, const real *y, long ldy, int tk, const real *kept)\
+/* s_j (+)= sum over c < n of x_c y_j[c] for one block of queries; n, LD and collect are constants.  On the way, the next      \
+ * sequence's y are sent for, and the same place of the next head's kept weights. */                                          \
+INLINE V dots_group##suffix(int n, int LD, int collect, real *s, int add, const real *x, const real *y, long ldy, int tk,     \
+                            const real *kept)                                                                                 \
 {                                                                                                                             \
-    V xv[GROUP], largest = (V){ 0 } + 10 * MASKED;                                                                            \
+    V xv[GROUP], collected = (V){ 0 } + (collect == LARGEST ? 10 * MASKED : 0);                                               \
     _Pragma("GCC unroll 16") for (int c = 0; c < n; c++) xv[c] = *(const VU *)(x + c * LD);                                   \
     for (int j = 0; j < tk; j++, s += LD, y += ldy, kept += LD) {                                                             \
         V t = xv[0] * y[0];                                                                                                   \
         if (add) t += *(VU *)s;                                                                                               \
         _Pragma("GCC unroll 16") for (int c = 1; c < n; c++) t += xv[c] * y[c];                                               \
         *(VU *)s = t;                                                                                                         \
-        __builtin_prefetch(kept + (tk + 1) * LD, 1);                                                                          \
-        largest = max##suffix(largest, t);                                                                                    \
+        __builtin_prefetch(y + (long)tk * ldy, 0, 2);                                                                         \
+        __builtin_prefetch(kept + (tk + 1) * LD, collect == LARGEST);                                                         \
+        collected = collect == LARGEST ? max##suffix(collected, t) : collected + *(const VU *)kept * t;                       \
     }                                                                                                                         \
-    return largest;                                                                                                           \
+    return collected;                                                                                                         \
 }                                                                                                                             \
-INLINE V dots##suffix(int LD, real *s, int add, const real *x, const real *y, long ldy, int tk, int dh, const real *kept)     \
+INLINE V dots##suffix(int LD, int collect, real *s, int add, const real *x, const real *y, long ldy, int tk, int dh,          \
+                      const real *kept)                                                                                       \
 {                                                                                                                             \
-    V largest = { 0 };                                                                                                        \
+    V collected = { 0 };                                                                                                      \
     int c = 0;                                                                                                                \
-    for (; c + GROUP <= dh; c += GROUP, add = 1) largest = dots_group##suffix(GROUP, LD, s, add, x + c * LD, y + c, ldy, tk, kept); \
-    for (; c + 8 <= dh; c += 8, add = 1) largest = dots_group##suffix(8, LD, s, add, x + c * LD, y + c, ldy, tk, kept);       \
-    for (; c < dh; c++, add = 1) largest = dots_group##suffix(1, LD, s, add, x + c * LD, y + c, ldy, tk, kept);               \
-    return largest;                                                                                                           \
+    for (; c + GROUP <= dh; c += GROUP, add = 1)                                                                              \
+        collected = dots_group##suffix(GROUP, LD, collect, s, add, x + c * LD, y + c, ldy, tk, kept);                         \
+    for (; c + 8 <= dh; c += 8, add = 1)                                                                                      \
+        collected = dots_group##suffix(8, LD, collect, s, add, x + c * LD, y + c, ldy, tk, kept);                             \
+    for (; c < dh; c++, add = 1)                                                                                              \
+        collected = dots_group##suffix(1, LD, collect, s, add, x + c * LD, y + c, ldy, tk, kept);                             \
+    return collected;                                                                                                         \
 }                                                                                                                             \
 /* s = exp(s - largest); returns the sum over keys. */                                                                        \
 INLINE V exp_columns##suffix(int LD, real *s, int tk, V largest)                                                              \
@@ -791,19 +799,19 @@ INLINE V exp_columns##suffix(int LD, real *s, int tk, V largest)                
 /* Scores of a block become exponentials; their largest logit and their sum. */                                               \
 INLINE void exp_block##suffix(int LD, real *s, int prepared, const real *qt, const struct kern_attn *a, real *max, real *sum) \
 {                                                                                                                             \
-    V largest = dots##suffix(LD, s, prepared, qt, a->k, a->ldk, a->tk, a->dh, s);                                             \
+    V largest = dots##suffix(LD, LARGEST, s, prepared, qt, a->k, a->ldk, a->tk, a->dh, s);                                             \
     *(VU *)max = largest;                                                                                                     \
     *(VU *)sum = exp_columns##suffix(LD, s, a->tk, largest);                                                                  \
 }                                                                                                                             \
 /* The same from what the forward pass has kept: p = exp(s - lse). */                                                         \
 INLINE void again_block##suffix(int LD, real *s, int prepared, const real *qt, const struct kern_attn *a, const real *lse)    \
 {                                                                                                                             \
-    dots##suffix(LD, s, prepared, qt, a->k, a->ldk, a->tk, a->dh, s);                                                         \
+    dots##suffix(LD, LARGEST, s, prepared, qt, a->k, a->ldk, a->tk, a->dh, s);                                                \
     exp_columns##suffix(LD, s, a->tk, *(const VU *)lse);                                                                      \
 }                                                                                                                             \
-INLINE void dp_block##suffix(int LD, real *dp, const real *gt, const real *p, const struct kern_attn *a)                      \
+INLINE void dp_block##suffix(int LD, real *dp, const real *gt, const real *p, const struct kern_attn *a, real *delta)         \
 {                                                                                                                             \
-    dots##suffix(LD, dp, 0, gt, a->v, a->ldv, a->tk, a->dh, p);                                                               \
+    *(VU *)delta = dots##suffix(LD, WEIGHTED, dp, 0, gt, a->v, a->ldv, a->tk, a->dh, p);                                      \
 }                                                                                                                             \
 /* out_c = factor times the sum over keys of s_j y_j[c], for n coordinates of nb blocks of queries side by side; n, nb and LD  \
  * are constants.  p: s is dP; it becomes scale dS first, dS = P (dP - delta), and dbias += dS.  On the way, the next         \
@@ -997,17 +1005,23 @@ static void attn_step(real *max, real *sum, real *acc, int first, const struct k
 }
 
 /* With E = exp(S - largest), n = 1 / sum_j E, P = n E, O = P V and G = n dO, by row:  dV = E^T G;  n dP = G V^T;
- * dS = P (dP - D) = E (n dP - n D), n D_i = G_i . O_i;  dQ = scale dS K;  dK = scale dS^T Q.
- * Of a tile of several keys P itself is computed again, and n is 1.  Under dropout O and dP carry the mask: D stays dO . O. */
+ * dS = P (dP - D) = E (n dP - n D), D_i = sum_j P_ij dP_ij;  dQ = scale dS K;  dK = scale dS^T Q.
+ * Of a tile of several keys P itself is computed again, and n is 1.  There, and under dropout, whose mask O and dP carry,
+ * D_i is dO_i . O_i; elsewhere the sum is better, because what rounding did to dP then cancels. */
 INLINE void bwd(int LD, real *dq, real *dk, real *dv, real *dbias, const real *out, const real *dout, long ldo, const real *kept,
                 const struct kern_attn *a)
 {
     struct attn_scratch r = scratch_of(a);
     int tq = a->tq, tk = a->tk, dh = a->dh, width = padded(tq);
-    real *p = (real *)kept, *delta = r.row[0], *lse = r.row[1];      /* kept is read only: see drop_weights */
-    const real *g = dout;
+    real *p = (real *)kept, *delta = r.row[0], *lse = r.row[1];      /* kept is only read: nothing is dropped in place */
+    const real *g = dout, *inverse = a->whole ? kept + tk * LD : NULL;
     long ldg = ldo;
-    if (!a->whole) {
+    transpose(LD, r.gt, dout, ldo, tq, dh, 1);
+    if (a->whole) {
+        BY_COLUMNS(width, scale_block, LD, r.gt + i, dh, inverse + i);
+        transpose_plain(r.rows, dh, r.gt, LD, dh, tq, 1);
+        g = r.rows, ldg = dh;
+    } else {
         int prepared = prepare(LD, r.s, a);
         transpose(LD, r.t, a->q, a->ldq, tq, dh, a->scale);
         memset(lse, 0, KERN_TILE * sizeof *lse);
@@ -1015,16 +1029,12 @@ INLINE void bwd(int LD, real *dq, real *dk, real *dv, real *dbias, const real *o
         BY_COLUMNS(width, again_block, LD, r.s + i, prepared, r.t + i, a, lse + i);
         p = r.s;
     }
-    transpose(LD, r.gt, dout, ldo, tq, dh, 1);
-    transpose(LD, r.t, out, ldo, tq, dh, 1);
-    if (a->whole) {
-        const real *inverse = kept + tk * LD;
-        BY_COLUMNS(width, scale_block, LD, r.gt + i, dh, inverse + i);
-        transpose_plain(r.rows, dh, r.gt, LD, dh, tq, 1);
-        g = r.rows, ldg = dh;
+    BY_COLUMNS(width, dp_block, LD, r.dp + i, r.gt + i, p + i, a, delta + i);
+    if (a->whole && !(a->drop.p > 0)) BY_COLUMNS(width, scale_block, LD, delta + i, 1, inverse + i);
+    else {
+        transpose(LD, r.t, out, ldo, tq, dh, 1);
+        BY_COLUMNS(width, dot_block, LD, delta + i, r.gt + i, r.t + i, dh);
     }
-    BY_COLUMNS(width, dot_block, LD, delta + i, r.gt + i, r.t + i, dh);
-    BY_COLUMNS(width, dp_block, LD, r.dp + i, r.gt + i, p + i, a);
     OVER_QUERIES(tk, dh, tq, drop_weights(LD, r.dropped, p, a), g, ldg, dv, a->ldv, a->add_kv);
     drop_weights(LD, r.dp, r.dp, a);
     BY_TWO(width, slope_block, LD, r.t + i, r.dp + i, a, p + i, delta + i, dbias ? dbias + i : NULL);

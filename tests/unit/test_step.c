@@ -23,6 +23,8 @@ static const struct shape shapes[] = {
     { "wide",   256, 8, 512, 1, 12, 64, MODEL_PRE_NORM,  MODEL_RMSNORM,   MODEL_SWIGLU, 1, 0, 0 },
     { "tiles",   64, 4, 128, 1,  3, 150, MODEL_PRE_NORM, MODEL_LAYERNORM, MODEL_GELU,   1, 0, 0 },
     { "odd",     36, 3,  50, 2, 17, 21, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   0, 1, 0 },
+    { "relu",   128, 4, 192, 2,  9, 19, MODEL_PRE_NORM,  MODEL_RMSNORM,   MODEL_RELU,   1, 1, 0 },        /* two blocks of columns, three of places */
+    { "dropped", 64, 4, 128, 1, 13, 24, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_RELU,   0, 0, 0.25 },
     { "dropout", 128, 4, 96, 1, 11, 33, MODEL_POST_NORM, MODEL_LAYERNORM, MODEL_GELU,   0, 0, 0.25 },
 };
 static const char *const encoders[] = { "none", "learned", "t5", "rope", "every_hook" };
