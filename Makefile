@@ -65,8 +65,9 @@ ISA_avx512  := -mavx512f -mavx512vl -mavx512dq -mavx512bw -mfma -mbmi -mbmi2 -mp
 
 # ---- what there is to build ----
 LAYERS      := abi base nn host exp store run answer cli
-CORE_SRC    := $(filter-out core/nn/kern.c,$(wildcard core/*/*.c))
-CORE_OBJ    := $(CORE_SRC:%.c=$(B)/%.o) $(ISAS:%=$(B)/core/nn/kern.%.o)
+KERNELS     := kern kern_attn kern_relu
+CORE_SRC    := $(filter-out $(KERNELS:%=core/nn/%.c),$(wildcard core/*/*.c))
+CORE_OBJ    := $(CORE_SRC:%.c=$(B)/%.o) $(foreach isa,$(ISAS),$(KERNELS:%=$(B)/core/nn/%.$(isa).o))
 LIB_OBJ     := $(filter-out $(B)/core/cli/main.o,$(CORE_OBJ))
 PLUGIN_SRC  := $(wildcard plugins/*/*.c)
 PLUGINS     := $(PLUGIN_SRC:%.c=$(B)/%.so)
@@ -125,9 +126,12 @@ ifneq ($(filter deps,$(MAKECMDGOALS)),)
 $(B)/flags $(GEN): | deps
 endif
 
-$(B)/core/nn/kern.%.o: core/nn/kern.c $(B)/flags
-	$(call say,CC,$@)
-	$(Q)mkdir -p $(@D); $(CC) $(CFLAGS) -O3 $(OUR_CFLAGS) $(ISA_$*) -DKERN_ISA=$* -MMD -MP -c -o $@ $<
+define KERNEL_RULE
+$(B)/core/nn/$(1).%.o: core/nn/$(1).c $(B)/flags
+	$$(call say,CC,$$@)
+	$$(Q)mkdir -p $$(@D); $$(CC) $$(CFLAGS) -O3 $$(OUR_CFLAGS) $$(ISA_$$*) -DKERN_ISA=$$* -MMD -MP -c -o $$@ $$<
+endef
+$(foreach kernel,$(KERNELS),$(eval $(call KERNEL_RULE,$(kernel))))
 
 $(B)/core/%.o: core/%.c $(B)/flags | $(GEN)
 	$(call say,CC,$@)

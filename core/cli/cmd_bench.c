@@ -173,7 +173,8 @@ static void print_text(const struct bench *b, struct str *out)
     print_steps(b, out);
     print_parts(b, out);
     str_printf(out, "\none core: peak %.1f GFLOP/s, kernels %s, %s\n"
-                    "floor: the linear layers' products alone, the whole batch at once; GFLOP/s: theirs, in the time of a step\n",
+                    "floor: the linear layers' products alone, the whole batch at once; GFLOP/s: theirs, in the time of a step\n"
+                    "a ReLU is made inside its products, which pass over its zeros: a step can be below its floor\n",
                b->peak, kern_isa(), gemm_library());
 }
 

@@ -1,6 +1,6 @@
 /* kern -- the vectorised kernels of a training step, one table of them for each instruction set.
  *
- * kern.c is compiled once for each of generic, avx2 and avx512; kern_pick.c chooses at
+ * kern.c, kern_attn.c and kern_relu.c are compiled once for each of generic, avx2 and avx512; kern_pick.c chooses at
  * run time (LAB_SIMD=generic|avx2|avx512 forces one).  Kernels write their outputs
  * first-argument-first, allocate nothing and touch nothing else.  Unless said otherwise
  * an output is overwritten and may not overlap an input; gradients of weights are added to.
