@@ -10,15 +10,18 @@
 
 enum { LARGEST, WEIGHTED };          /* what dots collects over keys: the largest s, or the sum of kept s */
 
+/* The keys that queries before `end` may see: all, or with a causal mask the first so many. */
+INLINE int keys_before(const struct kern_attn *a, int end) { return end + a->shift < a->tk ? end + a->shift : a->tk; }
+
 #define COLUMNS(suffix, V, VU)                                                                                                \
-/* s_j (+)= sum over c < n of x_c y_j[c] for one block of queries; n, LD and collect are constants.  On the way, the next      \
- * sequence's y are sent for, and the same place of the next head's kept weights. */                                          \
-INLINE V dots_group##suffix(int n, int LD, int collect, real *s, int add, const real *x, const real *y, long ldy, int tk,     \
-                            const real *kept)                                                                                 \
+/* s_j (+)= sum over c < n of x_c y_j[c], j < keys, for one block of queries; n, LD and collect are constants.  On the way,   \
+ * the next sequence's y are sent for, and the same place of the next head's kept weights. */                                 \
+INLINE V dots_group##suffix(int n, int LD, int collect, real *s, int add, const real *x, const real *y, long ldy, int keys,   \
+                            int tk, const real *kept)                                                                         \
 {                                                                                                                             \
     V xv[GROUP], collected = (V){ 0 } + (collect == LARGEST ? 10 * MASKED : 0);                                               \
     _Pragma("GCC unroll 16") for (int c = 0; c < n; c++) xv[c] = *(const VU *)(x + c * LD);                                   \
-    for (int j = 0; j < tk; j++, s += LD, y += ldy, kept += LD) {                                                             \
+    for (int j = 0; j < keys; j++, s += LD, y += ldy, kept += LD) {                                                           \
         V t = xv[0] * y[0];                                                                                                   \
         if (add) t += *(VU *)s;                                                                                               \
         _Pragma("GCC unroll 16") for (int c = 1; c < n; c++) t += xv[c] * y[c];                                               \
@@ -29,56 +32,61 @@ INLINE V dots_group##suffix(int n, int LD, int collect, real *s, int add, const 
     }                                                                                                                         \
     return collected;                                                                                                         \
 }                                                                                                                             \
-INLINE V dots##suffix(int LD, int collect, real *s, int add, const real *x, const real *y, long ldy, int tk, int dh,          \
-                      const real *kept)                                                                                       \
+INLINE V dots##suffix(int LD, int collect, real *s, int add, const real *x, const real *y, long ldy, int keys,                \
+                      const struct kern_attn *a, const real *kept)                                                            \
 {                                                                                                                             \
     V collected = { 0 };                                                                                                      \
-    int c = 0;                                                                                                                \
+    int c = 0, tk = a->tk, dh = a->dh;                                                                                        \
     for (; c + GROUP <= dh; c += GROUP, add = 1)                                                                              \
-        collected = dots_group##suffix(GROUP, LD, collect, s, add, x + c * LD, y + c, ldy, tk, kept);                         \
+        collected = dots_group##suffix(GROUP, LD, collect, s, add, x + c * LD, y + c, ldy, keys, tk, kept);                   \
     for (; c + 8 <= dh; c += 8, add = 1)                                                                                      \
-        collected = dots_group##suffix(8, LD, collect, s, add, x + c * LD, y + c, ldy, tk, kept);                             \
+        collected = dots_group##suffix(8, LD, collect, s, add, x + c * LD, y + c, ldy, keys, tk, kept);                       \
     for (; c < dh; c++, add = 1)                                                                                              \
-        collected = dots_group##suffix(1, LD, collect, s, add, x + c * LD, y + c, ldy, tk, kept);                             \
+        collected = dots_group##suffix(1, LD, collect, s, add, x + c * LD, y + c, ldy, keys, tk, kept);                       \
     return collected;                                                                                                         \
 }                                                                                                                             \
-/* s = exp(s - largest); returns the sum over keys. */                                                                        \
-INLINE V exp_columns##suffix(int LD, real *s, int tk, V largest)                                                              \
+/* s = exp(s - largest) for the keys that are seen, 0 for the others; returns the sum over keys. */                           \
+INLINE V exp_columns##suffix(int LD, real *s, int keys, int tk, V largest)                                                    \
 {                                                                                                                             \
     V sum = { 0 };                                                                                                            \
-    for (int j = 0; j < tk; j++, s += LD) {                                                                                   \
+    for (int j = 0; j < keys; j++, s += LD) {                                                                                 \
         V e = exp##suffix(*(VU *)s - largest);                                                                                \
         *(VU *)s = e;                                                                                                         \
         sum += e;                                                                                                             \
     }                                                                                                                         \
+    for (int j = keys; j < tk; j++, s += LD) *(VU *)s = (V){ 0 };                                                             \
     return sum;                                                                                                               \
 }                                                                                                                             \
-/* Scores of a block become exponentials; their largest logit and their sum. */                                               \
-INLINE void exp_block##suffix(int LD, real *s, int prepared, const real *qt, const struct kern_attn *a, real *max, real *sum) \
+/* Scores of the block of queries from i become exponentials; their largest logit and their sum. */                           \
+INLINE void exp_block##suffix(int LD, int i, real *s, int prepared, const real *qt, const struct kern_attn *a, real *max, real *sum)\
 {                                                                                                                             \
-    V largest = dots##suffix(LD, LARGEST, s, prepared, qt, a->k, a->ldk, a->tk, a->dh, s);                                             \
+    int keys = keys_before(a, i + (int)(sizeof(V) / sizeof(real)));                                                           \
+    V largest = dots##suffix(LD, LARGEST, s, prepared, qt, a->k, a->ldk, keys, a, s);                                         \
     *(VU *)max = largest;                                                                                                     \
-    *(VU *)sum = exp_columns##suffix(LD, s, a->tk, largest);                                                                  \
+    *(VU *)sum = exp_columns##suffix(LD, s, keys, a->tk, largest);                                                            \
 }                                                                                                                             \
 /* The same from what the forward pass has kept: p = exp(s - lse). */                                                         \
-INLINE void again_block##suffix(int LD, real *s, int prepared, const real *qt, const struct kern_attn *a, const real *lse)    \
+INLINE void again_block##suffix(int LD, int i, real *s, int prepared, const real *qt, const struct kern_attn *a, const real *lse)\
 {                                                                                                                             \
-    dots##suffix(LD, LARGEST, s, prepared, qt, a->k, a->ldk, a->tk, a->dh, s);                                                \
-    exp_columns##suffix(LD, s, a->tk, *(const VU *)lse);                                                                      \
+    int keys = keys_before(a, i + (int)(sizeof(V) / sizeof(real)));                                                           \
+    dots##suffix(LD, LARGEST, s, prepared, qt, a->k, a->ldk, keys, a, s);                                                     \
+    exp_columns##suffix(LD, s, keys, a->tk, *(const VU *)lse);                                                                \
 }                                                                                                                             \
-INLINE void dp_block##suffix(int LD, real *dp, const real *gt, const real *p, const struct kern_attn *a, real *delta)         \
+INLINE void dp_block##suffix(int LD, int i, real *dp, const real *gt, const real *p, const struct kern_attn *a, real *delta)  \
 {                                                                                                                             \
-    *(VU *)delta = dots##suffix(LD, WEIGHTED, dp, 0, gt, a->v, a->ldv, a->tk, a->dh, p);                                      \
+    int keys = keys_before(a, i + (int)(sizeof(V) / sizeof(real)));                                                           \
+    *(VU *)delta = dots##suffix(LD, WEIGHTED, dp, 0, gt, a->v, a->ldv, keys, a, p);                                           \
+    for (int j = keys; j < a->tk; j++) *(VU *)(dp + j * LD) = (V){ 0 };                                                       \
 }                                                                                                                             \
-/* out_c = factor times the sum over keys of s_j y_j[c], for n coordinates of nb blocks of queries side by side; n, nb and LD  \
+/* out_c = factor times the sum over keys of s_j y_j[c], for n coordinates of nb blocks of queries side by side; n, nb and LD \
  * are constants.  p: s is dP; it becomes scale dS first, dS = P (dP - delta), and dbias += dS.  On the way, the next         \
  * sequence's y are sent for. */                                                                                              \
-INLINE void mix_group##suffix(int nb, int n, int LD, real *out, real *s, const real *y, long ldy, int tk, const real *factor, \
-                              const real *p, const real *delta, real *dbias, real scale)                                      \
+INLINE void mix_group##suffix(int nb, int n, int LD, real *out, real *s, const real *y, long ldy, int keys, int tk,           \
+                              const real *factor, const real *p, const real *delta, real *dbias, real scale)                  \
 {                                                                                                                             \
     enum { L = sizeof(V) / sizeof(real) };                                                                                    \
-    V acc[2][GROUP] = { { { 0 } } };                                                                                              \
-    for (int j = 0; j < tk; j++, s += LD, y += ldy) {                                                                         \
+    V acc[2][GROUP] = { { { 0 } } };                                                                                          \
+    for (int j = 0; j < keys; j++, s += LD, y += ldy) {                                                                       \
         V w[2];                                                                                                               \
         __builtin_prefetch(y + (long)tk * ldy, 0, 2);                                                                         \
         _Pragma("GCC unroll 2") for (int b = 0; b < nb; b++) {                                                                \
@@ -96,24 +104,25 @@ INLINE void mix_group##suffix(int nb, int n, int LD, real *out, real *s, const r
         _Pragma("GCC unroll 2") for (int b = 0; b < nb; b++)                                                                  \
             *(VU *)(out + c * LD + b * L) = factor ? acc[b][c] * *(const VU *)(factor + b * L) : acc[b][c];                   \
 }                                                                                                                             \
-INLINE void mix_block##suffix(int nb, int LD, real *out, real *s, const struct kern_attn *a, const real *factor)              \
+INLINE void mix##suffix(int nb, int LD, int i, real *out, real *s, const real *y, long ldy, const struct kern_attn *a,        \
+                        const real *factor, const real *p, const real *delta, real *dbias)                                    \
 {                                                                                                                             \
-    int c = 0;                                                                                                                \
-    for (; nb == 1 && c + GROUP <= a->dh; c += GROUP)                                                                         \
-        mix_group##suffix(nb, GROUP, LD, out + c * LD, s, a->v + c, a->ldv, a->tk, factor, NULL, NULL, NULL, 1);              \
-    for (; c + 8 <= a->dh; c += 8) mix_group##suffix(nb, 8, LD, out + c * LD, s, a->v + c, a->ldv, a->tk, factor, NULL, NULL, NULL, 1); \
-    for (; c < a->dh; c++) mix_group##suffix(nb, 1, LD, out + c * LD, s, a->v + c, a->ldv, a->tk, factor, NULL, NULL, NULL, 1); \
+    int c = 0, tk = a->tk, dh = a->dh, keys = keys_before(a, i + nb * (int)(sizeof(V) / sizeof(real)));                       \
+    for (; nb == 1 && c + GROUP <= dh; c += GROUP, p = NULL)                                                                  \
+        mix_group##suffix(nb, GROUP, LD, out + c * LD, s, y + c, ldy, keys, tk, factor, p, delta, dbias, a->scale);           \
+    for (; c + 8 <= dh; c += 8, p = NULL)                                                                                     \
+        mix_group##suffix(nb, 8, LD, out + c * LD, s, y + c, ldy, keys, tk, factor, p, delta, dbias, a->scale);               \
+    for (; c < dh; c++, p = NULL)                                                                                             \
+        mix_group##suffix(nb, 1, LD, out + c * LD, s, y + c, ldy, keys, tk, factor, p, delta, dbias, a->scale);               \
 }                                                                                                                             \
-INLINE void slope_block##suffix(int nb, int LD, real *dq, real *dp, const struct kern_attn *a, const real *p,                 \
+INLINE void mix_block##suffix(int nb, int LD, int i, real *out, real *s, const struct kern_attn *a, const real *factor)       \
+{                                                                                                                             \
+    mix##suffix(nb, LD, i, out, s, a->v, a->ldv, a, factor, NULL, NULL, NULL);                                                \
+}                                                                                                                             \
+INLINE void slope_block##suffix(int nb, int LD, int i, real *dq, real *dp, const struct kern_attn *a, const real *p,          \
                                 const real *delta, real *dbias)                                                               \
 {                                                                                                                             \
-    int c = 0;                                                                                                                \
-    for (; nb == 1 && c + GROUP <= a->dh; c += GROUP, p = NULL)                                                               \
-        mix_group##suffix(nb, GROUP, LD, dq + c * LD, dp, a->k + c, a->ldk, a->tk, NULL, p, delta, dbias, a->scale);          \
-    for (; c + 8 <= a->dh; c += 8, p = NULL)                                                                                  \
-        mix_group##suffix(nb, 8, LD, dq + c * LD, dp, a->k + c, a->ldk, a->tk, NULL, p, delta, dbias, a->scale);              \
-    for (; c < a->dh; c++, p = NULL)                                                                                          \
-        mix_group##suffix(nb, 1, LD, dq + c * LD, dp, a->k + c, a->ldk, a->tk, NULL, p, delta, dbias, a->scale);              \
+    mix##suffix(nb, LD, i, dq, dp, a->k, a->ldk, a, NULL, p, delta, dbias);                                                   \
 }                                                                                                                             \
 /* x_c *= factor, for rows c < n */                                                                                           \
 INLINE void scale_block##suffix(int LD, real *x, int n, const real *factor)                                                   \
@@ -188,11 +197,14 @@ INLINE real *drop_weights(int LD, real *out, real *s, const struct kern_attn *a)
     return out;
 }
 
-/* c [m,n] (+)= s b over k queries, once for each distance between rows of s */
-#define PRODUCTS(LD)                                                                                                   \
-static void over_queries_##LD(int m, int n, int k, const real *s, const real *b, long ldb, real *c, long ldc, int add) \
-{                                                                                                                      \
-    SMALL(m, n, k, s, LD, 1, b, ldb, c, ldc, add);                                                                     \
+/* c [tk,dh] (+)= s b over queries, for those keys that they may see, once for each distance between rows of s */
+#define PRODUCTS(LD)                                                                                                        \
+static void over_queries_##LD(const struct kern_attn *a, const real *s, const real *b, long ldb, real *c, long ldc)         \
+{                                                                                                                           \
+    for (int j = 0; j < a->tk; j += 16) {                                                                                   \
+        int keys = a->tk - j < 16 ? a->tk - j : 16, hidden = j > a->shift ? j - a->shift : 0, first = hidden < a->tq ? hidden : a->tq; \
+        SMALL(keys, a->dh, a->tq - first, s + j * LD + first, LD, 1, b + first * ldb, ldb, c + j * ldc, ldc, a->add_kv);    \
+    }                                                                                                                       \
 }
 PRODUCTS(16) PRODUCTS(32) PRODUCTS(48) PRODUCTS(64)
 _Static_assert(KERN_TILE == 64, "kern_attn_ld() gives one of these, at most KERN_TILE");
@@ -229,10 +241,10 @@ INLINE void fwd(int LD, real *out, long ldo, real *weights, const struct kern_at
     real *s = weights ? weights : r.s, *largest = r.row[0], *inverse = weights ? weights + a->tk * LD : r.row[1];
     int width = padded(a->tq), prepared = prepare(LD, s, a);
     transpose(LD, r.t, a->q, a->ldq, a->tq, a->dh, a->scale);
-    BY_COLUMNS(width, exp_block, LD, s + i, prepared, r.t + i, a, largest + i, inverse + i);
+    BY_COLUMNS(width, exp_block, LD, i, s + i, prepared, r.t + i, a, largest + i, inverse + i);
     for (int i = 0; i < width; i++) inverse[i] = 1 / inverse[i];
     s = drop_weights(LD, r.dropped, s, a);
-    BY_TWO(width, mix_block, LD, r.t + i, s + i, a, inverse + i);
+    BY_TWO(width, mix_block, LD, i, r.t + i, s + i, a, inverse + i);
     to_rows(LD, out, ldo, r.t, a, 0, NULL);
 }
 void OF_ISA(kern_attn_fwd_)(real *out, long ldo, real *weights, const struct kern_attn *a)
@@ -247,7 +259,7 @@ void OF_ISA(kern_attn_step_)(real *max, real *sum, real *acc, int first, const s
     real *tile_max = r.row[0], *tile_sum = r.row[1], *keep = r.row[2], *gain = r.row[3];
     int width = padded(a->tq), prepared = prepare(LD, r.s, a);
     transpose(LD, r.t, a->q, a->ldq, a->tq, a->dh, a->scale);
-    BY_COLUMNS(width, exp_block, LD, r.s + i, prepared, r.t + i, a, tile_max + i, tile_sum + i);
+    BY_COLUMNS(width, exp_block, LD, i, r.s + i, prepared, r.t + i, a, tile_max + i, tile_sum + i);
     for (int i = 0; i < a->tq; i++) {
         real before = first ? MASKED : max[i], now = before > tile_max[i] ? before : tile_max[i];
         keep[i] = first ? 0 : (real)exp(before - now), gain[i] = (real)exp(tile_max[i] - now);
@@ -257,7 +269,7 @@ void OF_ISA(kern_attn_step_)(real *max, real *sum, real *acc, int first, const s
     }
     for (int i = a->tq; i < width; i++) gain[i] = 0;
     drop_weights(LD, r.s, r.s, a);
-    BY_TWO(width, mix_block, LD, r.t + i, r.s + i, a, gain + i);
+    BY_TWO(width, mix_block, LD, i, r.t + i, r.s + i, a, gain + i);
     to_rows(LD, acc, a->dh, r.t, a, 1, r.rows);
 }
 
@@ -283,20 +295,20 @@ INLINE void bwd(int LD, real *dq, real *dk, real *dv, real *dbias, const real *o
         transpose(LD, r.t, a->q, a->ldq, tq, dh, a->scale);
         memset(lse, 0, KERN_TILE * sizeof *lse);
         memcpy(lse, kept, (size_t)tq * sizeof *lse);
-        BY_COLUMNS(width, again_block, LD, r.s + i, prepared, r.t + i, a, lse + i);
+        BY_COLUMNS(width, again_block, LD, i, r.s + i, prepared, r.t + i, a, lse + i);
         p = r.s;
     }
-    BY_COLUMNS(width, dp_block, LD, r.dp + i, r.gt + i, p + i, a, delta + i);
+    BY_COLUMNS(width, dp_block, LD, i, r.dp + i, r.gt + i, p + i, a, delta + i);
     if (a->whole && !(a->drop.p > 0)) BY_COLUMNS(width, scale_block, LD, delta + i, 1, inverse + i);
     else {
         transpose(LD, r.t, out, ldo, tq, dh, 1);
         BY_COLUMNS(width, dot_block, LD, delta + i, r.gt + i, r.t + i, dh);
     }
-    OVER_QUERIES(tk, dh, tq, drop_weights(LD, r.dropped, p, a), g, ldg, dv, a->ldv, a->add_kv);
+    OVER_QUERIES(a, drop_weights(LD, r.dropped, p, a), g, ldg, dv, a->ldv);
     drop_weights(LD, r.dp, r.dp, a);
-    BY_TWO(width, slope_block, LD, r.t + i, r.dp + i, a, p + i, delta + i, dbias ? dbias + i : NULL);
+    BY_TWO(width, slope_block, LD, i, r.t + i, r.dp + i, a, p + i, delta + i, dbias ? dbias + i : NULL);
     to_rows(LD, dq, a->ldq, r.t, a, a->add_q, r.rows);
-    OVER_QUERIES(tk, dh, tq, r.dp, a->q, a->ldq, dk, a->ldk, a->add_kv);
+    OVER_QUERIES(a, r.dp, a->q, a->ldq, dk, a->ldk);
 }
 void OF_ISA(kern_attn_bwd_)(real *dq, real *dk, real *dv, real *dbias, const real *out, const real *dout, long ldo, const real *kept,
                      const struct kern_attn *a)

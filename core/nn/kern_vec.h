@@ -110,7 +110,8 @@ INLINE V raw_exp##suffix(V x)                                                   
     V r = x - n * 0x1.63p-1f - n * -0x1.bd0106p-13f;         /* log 2 in two parts, n times the first of them exact */ \
     V q = 0x1.555492p-3f + r * (0x1.5558f2p-5f + r * (0x1.1239d4p-7f + r * 0x1.6a244cp-10f)); \
     V p = 1 + r * (1 + r * (0x1.fffffcp-2f + r * q));                                         \
-    return (V)((M)p + ((M)shifted << 23));                                                    \
+    typedef uint32_t U __attribute__((vector_size(sizeof(V))));                               \
+    return (V)((U)p + ((U)shifted << 23));                                                    \
 }
 #elif defined(__x86_64__)
 vec OF_LIBMVEC(exp)(vec);
