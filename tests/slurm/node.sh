@@ -12,7 +12,8 @@ check "lab0 has a task" [ -n "$victim" ]
 has_published() { ls plan/shards/"${victim#*_}"of4_*.db >/dev/null 2>&1; }
 check "which has published a checkpoint" until_true 30 has_published
 lose_node lab0
-check "nothing of it runs on" [ -z "$(pgrep -f "$PWD/plan --task ${victim#*_}/")" ]
+silent() { ! pgrep -f "$PWD/plan --task ${victim#*_}/" >/dev/null; }
+check "nothing of it runs on" until_true 2 silent           # a process that was killed takes a moment to be gone
 check "Slurm requeues its task" until_true 30 is $victim PENDING
 hurry_all() { local e; for e in $(squeue -h -r -t PENDING -j $array -o %i); do hurry $e; done; is $merge COMPLETED; }
 check "the merge job ends well" until_true 90 hurry_all
