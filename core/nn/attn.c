@@ -405,7 +405,8 @@ static void mask_logits(const struct pass *p)
             for (int i = 0; i < T; i++) {
                 real *row = a->att + (((long)b * a->H + h) * T + i) * T;
                 const uint8_t *ok = p->batch->key_ok ? p->batch->key_ok + (long)(p->first + b) * T : NULL;
-                for (int j = 0; j < T; j++) if ((a->causal && j > i) || (ok && !ok[j])) row[j] = (real)-1e30;
+                for (int j = i + 1; a->causal && j < T; j++) row[j] = (real)-1e30;
+                for (int j = 0; ok && j < T; j++) if (!ok[j]) row[j] = (real)-1e30;
             }
 }
 

@@ -254,22 +254,39 @@ static void scale(real *restrict x, real factor, size_t n)
     for (size_t i = 0; i < n; i++) x[i] *= factor;
 }
 
+/* One row of at most nv vectors, held in registers: nv is a constant wherever this is inlined. */
+INLINE void softmax_row(int nv, real *s, int t)
+{
+    vec e[4], most = (vec){ 0 } + 2 * MASKED, sum = { 0 };
+    _Pragma("GCC unroll 4") for (int u = 0; u < nv; u++) e[u] = load_or(s + u * W, t - u * W, 2 * MASKED), most = max_v(most, e[u]);
+    real m = lane_max(most);
+    _Pragma("GCC unroll 4") for (int u = 0; u < nv; u++) e[u] = exp_v(e[u] - m), sum += e[u];
+    real inverse = 1 / lane_sum(sum);
+    _Pragma("GCC unroll 4") for (int u = 0; u < nv; u++) store_some(s + u * W, e[u] * inverse, t - u * W);
+}
+
+static void softmax_row_any(real *s, int t)
+{
+    vec most = (vec){ 0 } + 2 * MASKED, sum = { 0 };
+    for (int j = 0; j < t; j += W) most = max_v(most, load_or(s + j, t - j, 2 * MASKED));
+    real m = lane_max(most);
+    for (int j = 0; j < t; j += W) {
+        vec e = exp_v(load_or(s + j, t - j, 2 * MASKED) - m);
+        store_some(s + j, e, t - j);
+        sum += e;
+    }
+    real inverse = 1 / lane_sum(sum);
+    for (int j = 0; j < t; j++) s[j] *= inverse;
+}
+
 static void softmax_rows(real *s, int n, int t, long ld)
 {
-    int whole = t / W * W, left = t - whole;
     for (int i = 0; i < n; i++, s += ld) {
-        vec m = left ? load_or(s + whole, left, 2 * MASKED) : load(s), sum = { 0 };
-        for (int j = 0; j < whole; j += W) m = max_v(m, load(s + j));
-        real most = lane_max(m);
-        for (int j = 0; j < whole; j += W) {
-            vec e = exp_v(load(s + j) - most);
-            store(s + j, e);
-            sum += e;
-        }
-        vec e = left ? exp_v(load_or(s + whole, left, 2 * MASKED) - most) : (vec){ 0 };
-        real inverse = 1 / lane_sum(sum + e);
-        for (int j = 0; j < whole; j += W) store(s + j, load(s + j) * inverse);
-        store_some(s + whole, e * inverse, left);
+        if (t <= W) softmax_row(1, s, t);
+        else if (t <= 2 * W) softmax_row(2, s, t);
+        else if (t <= 3 * W) softmax_row(3, s, t);
+        else if (t <= 4 * W) softmax_row(4, s, t);
+        else softmax_row_any(s, t);
     }
 }
 

@@ -21,21 +21,29 @@ static int param(const void *self, const struct lab_dims *d, int i, struct lab_p
     return 1;
 }
 
-/* Products of queries and vectors, or their gradients: [B,H,Tq,positions] each; gates and counts of a row [Tk]. */
+/* Products of queries and vectors, or their gradients: [B,H,Tq,positions] each. */
 static size_t products(const void *self, const struct lab_call *c)
 {
     return (size_t)c->B * c->H * c->Tq * (size_t)((const struct cope *)self)->positions;
 }
 static size_t scratch_size(const void *self, const struct lab_call *c, int hook)
 {
-    return hook == LAB_H_LOGITS ? (2 * products(self, c) + 2 * (size_t)c->Tk) * sizeof(lab_real) : 0;
+    return hook == LAB_H_LOGITS ? 2 * products(self, c) * sizeof(lab_real) : 0;
 }
+/* Gates and counts [B,H,Tq,2,Tk]. */
+static size_t save_size(const void *self, const struct lab_call *c, int hook)
+{
+    (void)self;
+    return hook == LAB_H_LOGITS ? 2 * (size_t)c->B * c->H * c->Tq * c->Tk * sizeof(lab_real) : 0;
+}
+
+static int seen_by(const struct lab_call *c, int i) { return i + 1 + c->Tk - c->Tq; }
 
 /* For query i of sequence b: the gates and counts of the keys it sees; returns how many. */
 static int count(const struct lab_call *c, int b, int i, const lab_real *s, lab_real *gate, lab_real *position)
 {
     const uint8_t *ok = c->key_ok ? c->key_ok + (size_t)b * c->Tk : NULL;
-    int seen = i + 1 + c->Tk - c->Tq;
+    int seen = seen_by(c, i);
     lab_real sum = 0;
     for (int j = 0; j < seen; j++) gate[j] = ok && !ok[j] ? 0 : 1 / (1 + exp(-s[j]));
     for (int j = seen - 1; j >= 0; j--) position[j] = sum += gate[j];
@@ -52,9 +60,10 @@ static void logits(const void *self, const struct lab_call *c, const lab_real *q
 {
     (void)k;
     int last = ((const struct cope *)self)->positions - 1, rows = c->H * c->Tq;
-    lab_real *z = c->scratch, *gate = z + 2 * products(self, c), *position = gate + c->Tk;
+    lab_real *z = c->scratch, *gate = c->save;
     multiply(self, c, q, z);
-    for (int row = 0; row < c->B * rows; row++, z += last + 1, s += c->Tk, out += c->Tk) {
+    for (int row = 0; row < c->B * rows; row++, z += last + 1, s += c->Tk, out += c->Tk, gate += 2 * c->Tk) {
+        lab_real *position = gate + c->Tk;
         int seen = count(c, row / rows, row % c->Tq, s, gate, position);
         for (int j = 0; j < seen; j++) {
             lab_real p = position[j] < last ? position[j] : (lab_real)last;
@@ -68,13 +77,15 @@ static void logits(const void *self, const struct lab_call *c, const lab_real *q
 static void logits_bwd(const void *self, const struct lab_call *c, const lab_real *q, const lab_real *k, const lab_real *s,
                        const lab_real *dout, lab_real *dq, lab_real *dk, lab_real *ds)
 {
-    (void)k, (void)dk;
+    (void)k, (void)dk, (void)s;
     int P = ((const struct cope *)self)->positions, last = P - 1, rows = c->H * c->Tq;
-    lab_real *z = c->scratch, *all = z + products(self, c), *dz = all, *gate = all + products(self, c), *position = gate + c->Tk;
+    lab_real *z = c->scratch, *all = z + products(self, c), *dz = all;
+    const lab_real *gate = c->save;
     multiply(self, c, q, z);
     memset(all, 0, products(self, c) * sizeof *all);
-    for (int row = 0; row < c->B * rows; row++, z += P, dz += P, s += c->Tk, dout += c->Tk, ds += c->Tk) {
-        int seen = count(c, row / rows, row % c->Tq, s, gate, position);
+    for (int row = 0; row < c->B * rows; row++, z += P, dz += P, dout += c->Tk, ds += c->Tk, gate += 2 * c->Tk) {
+        const lab_real *position = gate + c->Tk;
+        int seen = seen_by(c, row % c->Tq);
         lab_real dgate = 0;
         for (int j = 0; j < seen; j++) {
             int inside = position[j] < last, below = inside ? (int)position[j] : last - 1;
@@ -92,7 +103,7 @@ static void logits_bwd(const void *self, const struct lab_call *c, const lab_rea
 static const struct lab_encoder cope = { .size = sizeof cope, .flags = LAB_E_SHIFT_INVARIANT | LAB_E_CAUSAL_ONLY, .name = "cope",
     .summary = "positions that count the keys which a query's gates let through",
     .cite = "Golovneva et al. 2024, Contextual Position Encoding: Learning to Count What's Important, arXiv 2405.18719",
-    .self_size = sizeof(struct cope), .options = options, .param = param, .scratch_size = scratch_size,
+    .self_size = sizeof(struct cope), .options = options, .param = param, .save_size = save_size, .scratch_size = scratch_size,
     .logits = logits, .logits_bwd = logits_bwd };
 static const struct lab_encoder *const list[] = { &cope, NULL };
 LAB_PLUGIN(cope, .version = "1", .license = "MIT", .encoders = list);
