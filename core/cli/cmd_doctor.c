@@ -22,6 +22,7 @@
 #include "exp/env.h"
 #include "nn/gemm.h"
 #include "nn/kern.h"
+#include "nn/linear.h"
 #include "run/sched.h"
 
 enum level { OK, WARN, FAIL };
@@ -118,6 +119,7 @@ static void check_simd(struct doctor *d)
     const char *best = "";
     for (const struct kern *const *k = kern_all(); *k; k++) str_printf(&has, "%s%s", has.len ? ", " : "", best = (*k)->isa);
     if (kern_pick(&picked, &err) != 0) say(d, FAIL, "simd", "unset LAB_SIMD", "%s", err.msg);
+    else if (linear_check(&err) != 0) say(d, FAIL, "simd", "unset LAB_GEMM", "%s", err.msg);
     else if (strcmp(picked->isa, best)) say(d, WARN, "simd", "unset LAB_SIMD, unless you compare kernels",
                                             "%s kernels, by LAB_SIMD; the processor has %s", picked->isa, str_text(&has));
     else say(d, OK, "simd", NULL, "%s kernels; the processor has %s", picked->isa, str_text(&has));

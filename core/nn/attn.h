@@ -1,7 +1,7 @@
 /* attn -- multi-head attention with the encoder's hooks, forward and backward.
  *
  * The fused path (embed, qk and bias hooks) works on tiles of 64 x 64 logits.  Sequences of one tile keep
- * their weights for the backward pass; longer ones only the logarithm of each row's sum, from which the
+ * their exponentials and sums for the backward pass; longer ones only the logarithm of each row's sum, from which the
  * weights are computed again, so memory grows with T.  Encoders with a logits or value hook take the general
  * path, which holds all logits of a few sequences, grows with T*T and computes everything again.
  */

@@ -2,8 +2,8 @@
  *
  * A query is a lane: scores are kept as s [key][query], queries and outputs as x [coordinate][query], so neither the softmax over
  * keys nor the products over keys need a sum across lanes.  Rows are LD apart, a constant of each copy of these functions, so that
- * addresses cost nothing.  The exponentials are not divided by their sum: the outputs are, and in the backward pass their gradients. */
-
+ * addresses cost nothing.  The exponentials are not divided by their sum: the outputs are, and in the backward pass their gradients.
+ */
 #include "nn/kern_vec.h"
 
 #define GROUP (VB == 64 ? 16 : 8)    /* coordinates of a head at a time: as many registers as there are to spare */

@@ -1,10 +1,11 @@
 /* kern_relu -- the products around a ReLU: see kern.h and kern_vec.h.
  *
- * Half of what it returns is 0, and so is half of the gradient behind it.  Those places are passed over; the sums are the same.
+ * Half of what it returns is 0, and so is half of the gradient behind it.  Those places are passed over; of finite
+ * numbers the sums are the same.
  * A row of the result takes eight registers, for 64 places of a row of a at a time, and asks for those rows of b that meet a place
  * which is not 0: a block of b, 64 x WIDE, stays in the first cache for all rows of a.  Where half of a is 0 this takes .7 of the
- * dense product's time at the peak, the ReLU included; where nothing is, 1.3. */
-
+ * dense product's time at the peak, the ReLU included; where nothing is, 1.3.
+ */
 #include "nn/kern_vec.h"
 
 #ifdef __AVX2__

@@ -11,6 +11,13 @@ int linear_blas(void)
     return wanted && !strcmp(wanted, "openblas");
 }
 
+int linear_check(struct lab_err *err)
+{
+    const char *wanted = getenv("LAB_GEMM");
+    if (!wanted || !*wanted || linear_blas()) return 0;
+    return lab_fail(err, "LAB_GEMM=%s: use openblas, or unset it", wanted);
+}
+
 int linear_own(const struct kern *k) { return k->product && !linear_blas(); }
 
 size_t linear_packed_size(int out, int in) { return (size_t)((out + KERN_PANEL - 1) / KERN_PANEL) * KERN_PANEL * (size_t)in; }

@@ -16,6 +16,7 @@ struct linear {
 
 /* Does LAB_GEMM ask for OpenBLAS alone?  Does this kernel table multiply by itself, and may it?  1 or 0. */
 int linear_blas(void);
+int linear_check(struct lab_err *err);           /* -1: LAB_GEMM asks for something else */
 int linear_own(const struct kern *);
 /* Elements that packed needs. */
 size_t linear_packed_size(int out, int in);

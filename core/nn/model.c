@@ -472,7 +472,7 @@ static int state_init(struct model *m, struct lab_err *err)
 {
     const struct model_options *o = &m->setup.options;
     struct model_state *st = m->state = mem_alloc(sizeof *st, err);
-    if (!st || kern_pick(&m->kern, err) != 0) return -1;
+    if (!st || kern_pick(&m->kern, err) != 0 || linear_check(err) != 0) return -1;
     st->sparse = m->kern->relu_fwd && !linear_blas() && o->activation == MODEL_RELU && o->d_model % KERN_SPARSE == 0 && o->d_ff % KERN_SPARSE == 0;
     st->layer = mem_alloc((size_t)o->layers * sizeof *st->layer, err);
     st->norm = mem_alloc((size_t)(2 * o->layers + 1) * sizeof *st->norm, err);
